@@ -1,0 +1,128 @@
+"""Augmentations: batches of images in [0, 1] in, batches out; every image draws for itself, on its device.
+
+    Standard        random crop after padding, random horizontal flip
+    PatchGaussian   x + N(0, sigma^2) inside a square at a random place (Lopes et al. 2019), clipped to [0, 1]
+    GaussianNoise   x + N(0, sigma^2) everywhere, for a fraction of the batch, clipped to [0, 1]
+
+The order of `Chain` is the order in which they act, so that Patch Gaussian goes before or after the standard ones.
+
+Axes: B images, C channels, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Augmentation(Protocol):
+    def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """x [B, C, H, W] in [0, 1] → the same shape."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Several augmentations, one after the other."""
+
+    parts: tuple[Augmentation, ...]
+
+    def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        for part in self.parts:
+            x = part(x, generator)
+        return x
+
+
+@dataclass(frozen=True)
+class Standard:
+    """A crop of the image's size out of the image with `padding` black pixels on each side; a flip for half of them."""
+
+    padding: int = 4
+    flip: bool = True
+
+    def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        _require_images(x)
+        batch, _, height, width = x.shape
+        shifts = 2 * self.padding + 1
+        rows = _place(height, torch.randint(shifts, (batch, 1), device=x.device, generator=generator))
+        columns = _place(width, torch.randint(shifts, (batch, 1), device=x.device, generator=generator))
+        if self.flip:
+            flipped = torch.rand((batch, 1), device=x.device, generator=generator) < 0.5
+            columns = columns.where(~flipped, columns.flip(1))
+        padded = F.pad(x, (self.padding,) * 4)
+        image = torch.arange(batch, device=x.device)[:, None, None]
+        cropped = padded.permute(0, 2, 3, 1)[image, rows[:, :, None], columns[:, None, :]]  # [B, H, W, C]
+        return cropped.permute(0, 3, 1, 2).contiguous(memory_format=_format(x))
+
+
+@dataclass(frozen=True)
+class PatchGaussian:
+    """Noise inside a square of side `size` whose centre is any pixel, so that the border may cut it.
+
+    random_size=True draws every image's side from 1, ..., size.
+    """
+
+    size: int
+    sigma: float
+    random_size: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.sigma < 0:
+            raise ValueError(f"size={self.size} must be at least 1 and sigma={self.sigma} not negative")
+
+    def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        _require_images(x)
+        batch, _, height, width = x.shape
+        side = torch.full((batch, 1), self.size, device=x.device)
+        if self.random_size:
+            side = torch.randint(1, self.size + 1, (batch, 1), device=x.device, generator=generator)
+        rows = _inside(height, side, generator)[:, None, :, None]
+        columns = _inside(width, side, generator)[:, None, None, :]
+        return torch.where(rows & columns, _noisy(x, self.sigma, generator), x)
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Noise on whole images, for a random `fraction` of the batch: the tuned plain baseline with fraction=0.5."""
+
+    sigma: float
+    fraction: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.sigma < 0 or not 0 <= self.fraction <= 1:
+            raise ValueError(f"sigma={self.sigma} must not be negative, fraction={self.fraction} lie in [0, 1]")
+
+    def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        _require_images(x)
+        order = torch.rand(len(x), device=x.device, generator=generator).argsort()
+        chosen = (order < round(self.fraction * len(x))).view(-1, 1, 1, 1)
+        return torch.where(chosen, _noisy(x, self.sigma, generator), x)
+
+
+def _noisy(x: Tensor, sigma: float, generator: torch.Generator | None) -> Tensor:
+    return (x + torch.empty_like(x).normal_(std=sigma, generator=generator)).clamp(0, 1)
+
+
+def _inside(length: int, side: Tensor, generator: torch.Generator | None) -> Tensor:
+    """[B, length] True inside a stretch of `side` pixels around a random one."""
+    centre = torch.randint(length, side.shape, device=side.device, generator=generator)
+    first = centre - side // 2
+    place = torch.arange(length, device=side.device)
+    return (place >= first) & (place < first + side)
+
+
+def _place(length: int, shift: Tensor) -> Tensor:
+    return torch.arange(length, device=shift.device) + shift  # [B, length]
+
+
+def _format(x: Tensor) -> torch.memory_format:
+    channels_last = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
+    return torch.channels_last if channels_last else torch.contiguous_format
+
+
+def _require_images(x: Tensor) -> None:
+    if x.ndim != 4 or not x.is_floating_point():
+        raise TypeError(f"images must be floats [B, C, H, W] in [0, 1], got {x.dtype} {list(x.shape)}")

@@ -1,0 +1,120 @@
+"""Utility from outside the model (section 3, discussion): a replacement for its own, or in addition to it.
+
+teacher   u = utility of the teacher, at the same x and y
+given     u = | what the user brings with the batch |
+mixed     u = sum_m weight_m * u_m / sum_j u_mj          every part a distribution over the example's features
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from poise.classifier import Classifier, Forward
+from poise.features.utility import GradientUtility, Utility
+from poise.losses import CrossEntropy, ExampleLoss
+from poise.tokens import Input, shape_of
+
+
+@dataclass(frozen=True)
+class TeacherUtility:
+    """The utility that `utility` measures on the teacher. The teacher is neither trained nor changed.
+
+    `name` stands for the teacher in a recipe's repr.
+    """
+
+    teacher: Classifier = field(repr=False)
+    name: str = "teacher"
+    utility: Utility = GradientUtility()
+
+    @property
+    def uses_forward(self) -> bool:
+        return False
+
+    def check(self, x: Input) -> None:
+        self.utility.check(x)
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        *,
+        loss: ExampleLoss = CrossEntropy(),
+        forward: Forward | None = None,
+    ) -> Tensor:
+        return self.utility(self.teacher, x, y, loss=loss)
+
+
+@dataclass(frozen=True)
+class GivenUtility:
+    """The absolute values of the tensor [B, *D] handed to the objective: objective(model, x, y, step, given=u)."""
+
+    @property
+    def uses_forward(self) -> bool:
+        return False
+
+    def check(self, x: Input) -> None:
+        """Any input has features that a user can value."""
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        *,
+        loss: ExampleLoss = CrossEntropy(),
+        forward: Forward | None = None,
+    ) -> Tensor:
+        given = None if forward is None else forward.given
+        if given is None:
+            raise ValueError("GivenUtility has no utility for this batch: call objective(model, x, y, step, given=u)")
+        if given.shape != shape_of(x):
+            raise ValueError(f"given has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
+        return given.detach().to(torch.promote_types(given.dtype, torch.float32)).abs()
+
+
+@dataclass(frozen=True)
+class MixedUtility:
+    """Several utilities in one, each scaled to sum to 1 over an example's features, so that weights compare.
+
+    A part whose largest value is below `drop_below` says nothing about its example and counts as 0 there.
+    """
+
+    parts: tuple[Utility, ...]
+    weights: tuple[float, ...]
+    drop_below: float = 1e-12
+
+    def __post_init__(self) -> None:
+        if len(self.parts) != len(self.weights) or not self.parts:
+            raise ValueError(f"{len(self.parts)} parts need as many weights, got {self.weights}")
+        if min(self.weights) < 0:
+            raise ValueError(f"weights={self.weights} must not be negative")
+
+    @property
+    def uses_forward(self) -> bool:
+        return any(part.uses_forward for part in self.parts)
+
+    def check(self, x: Input) -> None:
+        for part in self.parts:
+            part.check(x)
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        *,
+        loss: ExampleLoss = CrossEntropy(),
+        forward: Forward | None = None,
+    ) -> Tensor:
+        measured = (part(model, x, y, loss=loss, forward=forward) for part in self.parts)
+        shares = [weight * self._share(u) for u, weight in zip(measured, self.weights, strict=True)]
+        return torch.stack(shares).sum(0)
+
+    def _share(self, u: Tensor) -> Tensor:
+        rows = u.flatten(1)
+        share = rows / rows.sum(1, keepdim=True)
+        return share.masked_fill(rows.amax(1, keepdim=True) < self.drop_below, 0.0).view_as(u)

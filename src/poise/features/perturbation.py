@@ -1,0 +1,73 @@
+"""Utility-aware perturbations (Definition 3): x + epsilon(S), or x without the tokens S.
+
+    continuous   epsilon_j ~ N(0, sigma^2) for j in S, 0 elsewhere
+    discrete     the tokens of S are removed
+
+Features outside S stay as they are, bit by bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from poise.tokens import Input, Removal, Tokens
+
+
+class Perturbation(Protocol):
+    def check(self, x: Input) -> None:
+        """Raise if x is of a kind that cannot be perturbed this way."""
+
+    def __call__(self, x: Input, chosen: Tensor, generator: torch.Generator | None = None) -> Input:
+        """x, chosen [B, *D] → a new input like x."""
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(0, sigma^2) on the chosen features; `clip=(0, 1)` keeps what it changes inside the input range."""
+
+    sigma: float
+    clip: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.sigma < 0:
+            raise ValueError(f"sigma={self.sigma} must not be negative")
+        if self.clip is not None and not self.clip[0] < self.clip[1]:
+            raise ValueError(f"clip={self.clip} must be (lowest, highest)")
+
+    def check(self, x: Input) -> None:
+        if isinstance(x, Tokens):
+            raise TypeError("Gaussian noise needs a float tensor: use Remove() for Tokens")
+        if not x.is_floating_point():
+            raise TypeError(f"x is {x.dtype}, but Gaussian noise needs floats: convert images with x.float() / 255")
+
+    def __call__(self, x: Input, chosen: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """chosen=None moves every feature."""
+        self.check(x)
+        assert isinstance(x, Tensor)
+        moved = x + torch.empty_like(x).normal_(std=self.sigma, generator=generator)
+        if self.clip is not None:
+            moved = moved.clamp(*self.clip)
+        if chosen is None:
+            return moved
+        # In the memory format of x, or `where` would turn channels_last into the mask's.
+        return torch.where(torch.empty_like(x, dtype=torch.bool).copy_(chosen), moved, x)
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Removal of the chosen tokens: "mask" keeps the positions of the others, "delete" closes them up."""
+
+    how: Removal = "mask"
+
+    def check(self, x: Input) -> None:
+        if not isinstance(x, Tokens):
+            raise TypeError("Remove() removes tokens: x must be Tokens; use Gaussian(sigma) for float tensors")
+
+    def __call__(self, x: Input, chosen: Tensor, generator: torch.Generator | None = None) -> Tokens:
+        self.check(x)
+        assert isinstance(x, Tokens)
+        return x.without(chosen, self.how)

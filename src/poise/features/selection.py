@@ -1,0 +1,126 @@
+"""Top_k and Bottom_k of utility (Definition 3): which features count as most and least useful.
+
+    count      k features of each side
+    fraction   k = max(1, ceil(fraction * number of valid features)), example by example
+
+Ties are broken at random. An example with fewer than 2k valid features gets no features at all: it drops out of the
+contrastive term. Padding and special tokens are not valid, so they are never chosen.
+
+Axes: B examples, *D features of one example, N = their number (or that of its pixels), C channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+Unit: TypeAlias = Literal["value", "pixel"]
+
+
+class Selection(Protocol):
+    def check(self, shape: torch.Size) -> None:
+        """Raise if features of this shape [B, *D] can never be enough."""
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """u [B, *D], valid [B, *D] → low, high: boolean masks [B, *D]."""
+
+
+@dataclass(frozen=True)
+class TopBottom:
+    """The k least and the k most useful features of each example.
+
+    per="value" counts every value for itself; per="pixel" moves the channels (axis 1) of a pixel together and ranks
+    it by the norm of its utilities, to which the effect of Gaussian noise on the loss is proportional.
+    """
+
+    k: int
+    per: Unit = "value"
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k={self.k} must be at least 1")
+
+    def check(self, shape: torch.Size) -> None:
+        num_features = _num_features(shape, self.per)
+        if 2 * self.k > num_features:
+            raise ValueError(f"k={self.k} needs 2k <= {num_features} features ({self.per}s of {list(shape[1:])})")
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        self.check(u.shape)
+        return _choose(u, valid, self.per, lambda num_valid: torch.full_like(num_valid, self.k), generator)
+
+
+@dataclass(frozen=True)
+class TopBottomFraction:
+    """The least and the most useful fraction of each example's valid features; `per` as in TopBottom."""
+
+    fraction: float
+    per: Unit = "value"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 0.5:
+            raise ValueError(f"fraction={self.fraction} must lie in (0, 0.5]: the two sides may not overlap")
+
+    def check(self, shape: torch.Size) -> None:
+        if _num_features(shape, self.per) < 2:
+            raise ValueError(f"an example needs at least 2 features, got shape {list(shape[1:])}")
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        self.check(u.shape)
+        return _choose(u, valid, self.per, self._k, generator)
+
+    def _k(self, num_valid: Tensor) -> Tensor:
+        # 0.1 * 30 is 3.0000000000000004 in floats: without the small step back, k would be 4.
+        return (self.fraction * num_valid.double() - 1e-6).ceil().long().clamp(min=1)
+
+
+class _Count(Protocol):
+    def __call__(self, num_valid: Tensor, /) -> Tensor: ...
+
+
+def _choose(
+    u: Tensor, valid: Tensor | None, per: Unit, count: _Count, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    values = torch.linalg.vector_norm(u, dim=1, keepdim=True) if per == "pixel" else u
+    rows = values.flatten(1)  # [B, N]
+    usable = torch.ones_like(rows, dtype=torch.bool) if valid is None else _usable(valid, u, per)
+    order = _ascending(rows.masked_fill(~usable, torch.nan), generator)  # sort puts NaN last
+    num_valid = usable.sum(1, keepdim=True)
+    k = count(num_valid)
+    place = torch.arange(rows.shape[1], device=u.device).expand_as(rows)
+    enough = num_valid >= 2 * k
+    low = _at(order, enough & (place < k)) & usable
+    high = _at(order, enough & (place >= num_valid - k) & (place < num_valid)) & usable
+    return low.view_as(values).expand_as(u), high.view_as(values).expand_as(u)
+
+
+def _ascending(rows: Tensor, generator: torch.Generator | None) -> Tensor:
+    """[B, N] the features of each row from least to most; equal ones in random order."""
+    shuffled = torch.rand(rows.shape, device=rows.device, generator=generator).argsort(dim=1)
+    return shuffled.gather(1, rows.gather(1, shuffled).argsort(dim=1, stable=True))
+
+
+def _at(order: Tensor, chosen: Tensor) -> Tensor:
+    """The choice made on sorted places, as a mask over the features themselves."""
+    return torch.zeros_like(chosen).scatter(1, order, chosen)
+
+
+def _usable(valid: Tensor, u: Tensor, per: Unit) -> Tensor:
+    if valid.shape != u.shape:
+        raise ValueError(f"valid has shape {list(valid.shape)}, utility has {list(u.shape)}")
+    return (valid.all(dim=1, keepdim=True) if per == "pixel" else valid).flatten(1)
+
+
+def _num_features(shape: torch.Size, per: Unit) -> int:
+    if per == "pixel" and len(shape) < 3:
+        raise ValueError(f'per="pixel" needs channels and places [B, C, ...], got {list(shape)}')
+    return shape[1:].numel() if per == "value" else shape[2:].numel()

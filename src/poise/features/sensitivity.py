@@ -1,0 +1,128 @@
+"""Contextual feature sensitivity (Definition 2).
+
+    continuous   s_j = || d phi(x) / d x_j ||               the norm of a column of the Jacobian
+    discrete     s_j = || phi(x) - phi(x without j) ||
+
+phi is the embedding by default; `at` names another place: "output" (the logits), or any layer of the model.
+
+Axes: B examples, *D features of one example, T tokens, E values of phi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from poise.classifier import Classifier, check_batch, evaluating, gradients, leaf
+from poise.features.chunks import rows_within
+from poise.tokens import Input, Removal, Tokens, without_each
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A measured value and its standard error, feature by feature [B, *D]; an exact value has error 0."""
+
+    value: Tensor
+    standard_error: Tensor
+
+
+@dataclass(frozen=True)
+class JacobianSensitivity:
+    """s_j = || d phi / d x_j ||, in eval mode, the model left as it was.
+
+    probes=None is exact: E backward passes. probes=m draws v ~ N(0, I) m times, and since (v^T J)_j ~ N(0, s_j^2),
+
+        s_j = sqrt( mean of (v^T J)_j^2 ),   standard error  s_j / sqrt(2 m).
+
+    Examples run in chunks whose graph stays within `memory` bytes.
+    """
+
+    probes: int | None = None
+    at: str = "embedding"
+    memory: int = 2**30
+
+    def __post_init__(self) -> None:
+        if self.probes is not None and self.probes < 1:
+            raise ValueError(f"probes={self.probes} must be at least 1, or None for the exact norm")
+
+    def __call__(self, model: Classifier, x: Input, generator: torch.Generator | None = None) -> Tensor:
+        """x [B, *D] → s [B, *D]."""
+        return self.estimate(model, x, generator).value
+
+    def estimate(self, model: Classifier, x: Input, generator: torch.Generator | None = None) -> Estimate:
+        leaf(x)
+        assert isinstance(x, Tensor)
+        check_batch(model, x)
+        place = _place(model, self.at)
+        with gradients(), evaluating(model):
+            size = rows_within(self.memory, model, place, x, self.at)
+            s = torch.cat([self._norms(place, leaf(rows), generator) for rows in torch.split(x, size)])
+        relative_error = 0.0 if self.probes is None else 1 / sqrt(2 * self.probes)
+        return Estimate(s, s * relative_error)
+
+    def _norms(self, place: Callable[[Input], Tensor], x: Tensor, generator: torch.Generator | None) -> Tensor:
+        z = place(x)
+        square = torch.zeros_like(x, dtype=torch.promote_types(x.dtype, torch.float32))
+        for projection in self._projections(z, generator):
+            (row,) = torch.autograd.grad(projection, x, retain_graph=True)
+            square += row.to(square.dtype) ** 2
+        return (square if self.probes is None else square / self.probes).sqrt()
+
+    def _projections(self, z: Tensor, generator: torch.Generator | None) -> Iterable[Tensor]:
+        """v^T z summed over examples, for every unit vector v or for random ones: its gradient is v^T J."""
+        if self.probes is None:
+            return (z[:, e].sum() for e in range(z.shape[1]))
+        return ((z * torch.empty_like(z).normal_(generator=generator)).sum() for _ in range(self.probes))
+
+
+@dataclass(frozen=True)
+class RemovalSensitivity:
+    """s_j = || phi(x) - phi(x without token j) ||, in eval mode; 0 for padding and special tokens."""
+
+    how: Removal = "mask"
+    at: str = "embedding"
+    memory: int = 2**30
+
+    def __call__(self, model: Classifier, x: Input) -> Tensor:
+        """Tokens [B, T] → s [B, T]."""
+        if not isinstance(x, Tokens):
+            raise TypeError("RemovalSensitivity removes tokens: x must be Tokens; use JacobianSensitivity for tensors")
+        check_batch(model, x)
+        place = _place(model, self.at)
+        with evaluating(model), torch.no_grad():
+            whole = place(x)
+            s = whole.new_zeros(x.ids.shape)
+            size = rows_within(self.memory, model, place, x, self.at)
+            for rows, positions, shorter in without_each(x, self.how, size):
+                s[rows, positions] = torch.linalg.vector_norm(whole[rows] - place(shorter), dim=1)
+        return s
+
+
+def _place(model: Classifier, at: str) -> Callable[[Input], Tensor]:
+    """x → phi(x) [B, E] at the embedding, the output, or a layer named as in model.named_modules()."""
+    if at == "embedding":
+        return lambda x: model.embed(x).flatten(1)
+    if at == "output":
+        return lambda x: model(x).flatten(1)
+    try:
+        layer = model.get_submodule(at)
+    except AttributeError:
+        names = ", ".join(name for name, _ in model.named_modules() if name)
+        raise ValueError(f'no layer is called at={at!r}; there are "embedding", "output", and: {names}') from None
+
+    def run(x: Input) -> Tensor:
+        seen: list[Any] = []
+        with layer.register_forward_hook(lambda module, args, output: seen.append(output)):
+            model(x)
+        output = seen[-1] if seen else None
+        first = output[0] if isinstance(output, tuple) else output
+        if not isinstance(first, Tensor):
+            raise ValueError(f"layer {at!r} gave no tensor in this forward pass")
+        return first.flatten(1)
+
+    return run

@@ -1,0 +1,128 @@
+"""Contextual feature utility (Definition 1).
+
+    continuous   u_j = | d loss / d x_j |
+    discrete     u_j = | loss(x) - loss(x without j) |
+
+Axes: B examples, *D features of one example (any number of axes), T tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from poise.classifier import Classifier, Forward, evaluating, gradients, leaf, run
+from poise.features.chunks import rows_within
+from poise.losses import CrossEntropy, ExampleLoss
+from poise.tokens import Input, Removal, Tokens, without_each
+
+
+class Utility(Protocol):
+    """One non-negative number per feature of x: [B, *D] for a tensor, [B, T] for Tokens.
+
+    loss     any loss that gives one number per example.
+    forward  the objective's own pass through the model, where it made one; its x is a leaf of its graph where
+             `uses_forward` asks for that.
+    """
+
+    @property
+    def uses_forward(self) -> bool: ...
+
+    def check(self, x: Input) -> None:
+        """Raise if x is of a kind that this utility cannot measure."""
+
+    def __call__(
+        self, model: Classifier, x: Input, y: Tensor, *, loss: ExampleLoss = ..., forward: Forward | None = None
+    ) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class GradientUtility:
+    """u_j = | d loss / d x_j |, each example's own loss.
+
+    Alone it runs the model once, in eval mode, and leaves the model as it was. Inside an objective it takes the
+    gradient from the objective's training pass, which costs no forward; there the batch statistics of a batch norm
+    let examples leak into each other's gradient. `own_forward=True` pays for an eval-mode pass instead.
+    """
+
+    own_forward: bool = False
+
+    @property
+    def uses_forward(self) -> bool:
+        return not self.own_forward
+
+    def check(self, x: Input) -> None:
+        leaf(x)
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        *,
+        loss: ExampleLoss = CrossEntropy(),
+        forward: Forward | None = None,
+    ) -> Tensor:
+        if forward is not None and self.uses_forward and forward.losses.requires_grad:
+            return _input_gradient(forward, retain_graph=True).abs()
+        with gradients(), evaluating(model):
+            return _input_gradient(run(model, leaf(x), y, loss), retain_graph=False).abs()
+
+
+@dataclass(frozen=True)
+class RemovalUtility:
+    """u_j = | loss(x) - loss(x without token j) |; 0 for padding and special tokens.
+
+    Both losses come from eval mode: the difference of two dropout masks would drown that of one token.
+    The B * T shorter sentences run in chunks whose graph would stay within `memory` bytes; no graph is kept.
+    """
+
+    how: Removal = "mask"
+    memory: int = 2**30
+
+    @property
+    def uses_forward(self) -> bool:
+        return False
+
+    def check(self, x: Input) -> None:
+        if not isinstance(x, Tokens):
+            raise TypeError("RemovalUtility removes tokens: x must be Tokens; use GradientUtility for float tensors")
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        *,
+        loss: ExampleLoss = CrossEntropy(),
+        forward: Forward | None = None,
+    ) -> Tensor:
+        self.check(x)
+        assert isinstance(x, Tokens)
+        with evaluating(model), torch.no_grad():
+            whole = run(model, x, y, loss).losses
+            u = whole.new_zeros(x.ids.shape)
+            size = rows_within(self.memory, model, model.embed, x, "embedding")
+            for rows, positions, shorter in without_each(x, self.how, size):
+                u[rows, positions] = (whole[rows] - run(model, shorter, y[rows], loss).losses).abs()
+        return u
+
+
+def _input_gradient(forward: Forward, retain_graph: bool) -> Tensor:
+    """d (sum of losses) / d x in float32 or better; parameters get no gradient.
+
+    A float16 graph underflows below 6e-8, so the gradient is taken of the scaled mean loss, as the training step
+    does, and unscaled in float32. Without a scaler such a graph gets a fixed scale.
+    """
+    assert isinstance(forward.x, Tensor)
+    total = forward.losses.sum()
+    if forward.scaler is not None:
+        scale = forward.scaler.scale(torch.ones((), device=total.device)) / len(forward.losses)
+    else:
+        scale = 1024.0 / len(forward.losses) if forward.z.dtype == torch.float16 else 1.0
+    (gradient,) = torch.autograd.grad(total * scale, forward.x, retain_graph=retain_graph)
+    unscaled: Tensor = gradient.to(torch.promote_types(gradient.dtype, torch.float32)) / scale
+    return unscaled

@@ -1,0 +1,42 @@
+"""A LeNet-like network (section 4.2): two convolutions and two fully connected layers are phi, a linear layer is h."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class LeNet(nn.Module):
+    """LeNet-5 with ReLU and max pooling for square images of side `size`, values in [0, 1].
+
+    The paper gives no widths; the defaults are LeNet-5's: maps 6 and 16, units 120 and 84.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        in_channels: int = 1,
+        size: int = 28,
+        maps: tuple[int, int] = (6, 16),
+        units: tuple[int, int] = (120, 84),
+    ) -> None:
+        super().__init__()
+        if size < 16:
+            raise ValueError(f"size={size} must be at least 16 pixels for two 5x5 convolutions with pooling")
+        side = (size // 2 - 4) // 2
+        self.conv1 = nn.Conv2d(in_channels, maps[0], 5, padding=2)
+        self.conv2 = nn.Conv2d(maps[0], maps[1], 5)
+        self.fc1 = nn.Linear(maps[1] * side * side, units[0])
+        self.fc2 = nn.Linear(units[0], units[1])
+        self.head = nn.Linear(units[1], num_classes)
+
+    def embed(self, x: Tensor) -> Tensor:
+        """x [B, C, H, W] → z [B, E]."""
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        x = F.relu(self.fc1(x.flatten(1)))
+        return F.relu(self.fc2(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.embed(x))
+        return logits

@@ -1,0 +1,78 @@
+"""ResNet-56 for CIFAR (appendix C): blocks [(9, 16, 1), (9, 32, 2), (9, 64, 2)] of (number, filters, stride).
+
+The 6n+2-layer network of He et al. 2016: two 3x3 convolutions per block, and shortcuts without weights that skip every
+second pixel and fill new channels with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from poise.models.normalize import Normalize
+
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+
+
+class ResNet(nn.Module):
+    """x [B, 3, H, W] in [0, 1] → z [B, 64] → logits [B, num_classes]."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        blocks: Sequence[tuple[int, int, int]],
+        mean: Sequence[float] = CIFAR_MEAN,
+        std: Sequence[float] = CIFAR_STD,
+    ) -> None:
+        super().__init__()
+        width = blocks[0][1]
+        self.normalize = Normalize(mean, std)
+        self.stem = nn.Conv2d(len(mean), width, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(width)
+        layers: list[nn.Module] = []
+        for number, filters, stride in blocks:
+            for index in range(number):
+                layers.append(_Block(width, filters, stride if index == 0 else 1))
+                width = filters
+        self.blocks = nn.Sequential(*layers)
+        self.head = nn.Linear(width, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+
+    def embed(self, x: Tensor) -> Tensor:
+        """z [B, E]: the mean over places of the last maps."""
+        x = F.relu(self.norm(self.stem(self.normalize(x))))
+        z: Tensor = self.blocks(x).mean(dim=(2, 3))
+        return z
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.embed(x))
+        return logits
+
+
+def resnet56(num_classes: int) -> ResNet:
+    """The CIFAR network of appendix C, with CIFAR-10's channel means and deviations: 853,018 weights for 10 classes."""
+    return ResNet(num_classes, [(9, 16, 1), (9, 32, 2), (9, 64, 2)])
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, filters: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(width, filters, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(filters)
+        self.conv2 = nn.Conv2d(filters, filters, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(filters)
+        self.stride, self.new_channels = stride, filters - width
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(y)) + self._shortcut(x))
+
+    def _shortcut(self, x: Tensor) -> Tensor:
+        if self.stride == 1 and self.new_channels == 0:
+            return x
+        before = self.new_channels // 2
+        return F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, before, self.new_channels - before))

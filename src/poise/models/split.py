@@ -1,0 +1,161 @@
+"""split: any classifier as embed + head, without copying or changing it.
+
+    h    the last linear layer, given by its name or found
+    phi  the same modules with h taken out: a shell of the modules on the way to h shares everything else
+
+Names are those of `model.named_modules()`: "fc" in torchvision's ResNet, "classifier.6" in its VGG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from poise.classifier import evaluating
+from poise.tokens import Input, Tokens
+
+Call: TypeAlias = Callable[[nn.Module, Any], Any]
+
+HEAD_NAMES = ("fc", "classifier", "head", "heads", "score", "linear", "output", "logits", "last_linear", "output_layer")
+
+
+def call_model(model: nn.Module, x: Input) -> Any:
+    """How a model is called: with the tensor, or with input_ids and attention_mask, as Hugging Face names them."""
+    if isinstance(x, Tokens):
+        return model(input_ids=x.ids, attention_mask=x.mask.long())
+    return model(x)
+
+
+def split(model: nn.Module, head: str | None = None, call: Call = call_model) -> SplitClassifier:
+    """See `model` as embed + head. Weights are shared and its state_dict stays as it is.
+
+    head  the name of the layer that makes the logits; None finds it where there is no doubt.
+    call  how to run the model on an input, for models with a signature of their own.
+
+    The first `embed` checks on two examples that head(embed(x)) is what the model itself gives.
+    """
+    if hasattr(model, "_orig_mod"):
+        raise ValueError("split the model first and compile its embed after: split.embed = torch.compile(split.embed)")
+    return SplitClassifier(model, _find_head(model) if head is None else _known(model, head), call)
+
+
+class SplitClassifier(nn.Module):
+    """embed + head of a model that stays the user's own: `self.model` is that very module."""
+
+    def __init__(self, model: nn.Module, head_name: str, call: Call = call_model) -> None:
+        super().__init__()
+        self.model = model
+        self.head_name = head_name
+        self.call = call
+        self._shells = _shells(model, head_name)
+        self._checked = False
+
+    @property
+    def head(self) -> nn.Module:
+        return self.model.get_submodule(self.head_name)
+
+    def embed(self, x: Input) -> Tensor:
+        """z: what reaches the head."""
+        if not self._checked and not torch.compiler.is_compiling():
+            self._check(x)
+        return self._embed(x)
+
+    def forward(self, x: Input) -> Tensor:
+        return _tensor(self.call(self.model, x))
+
+    def _embed(self, x: Input) -> Tensor:
+        for shell, original in self._shells:
+            if shell.training != original.training:
+                shell.training = original.training
+        return _tensor(self.call(self._shells[0][0], x))
+
+    @torch.no_grad()
+    def _check(self, x: Input) -> None:
+        with evaluating(self):
+            expected, got = self.forward(x[:2]).float(), self._try_head(self._embed(x[:2]))
+        slack = 1e-3 * expected.abs().max().item()
+        if got is None or got.shape != expected.shape or not got.allclose(expected, atol=slack, equal_nan=True):
+            raise ValueError(
+                f"{self.head_name!r} is not the model's last layer: what it gives is not what the model gives. "
+                f"{_candidates(self.model)}"
+            )
+        self._checked = True
+
+    def _try_head(self, z: Tensor) -> Tensor | None:
+        try:
+            out: Tensor = self.head(z)
+        except RuntimeError:
+            return None
+        return out.float()
+
+
+def _shells(model: nn.Module, head_name: str) -> list[tuple[nn.Module, nn.Module]]:
+    """(shell, original) for every module on the way to the head, the model first; the head's place is empty.
+
+    A shell has its own table of children and shares its original's parameters and buffers, also when they move.
+    """
+    pairs = []
+    original, parent = model, None
+    *way, last = head_name.split(".")
+    for name in [*way, last]:
+        shell = copy(original)
+        shell._modules = dict(original._modules)
+        if parent is not None:
+            parent[0]._modules[parent[1]] = shell
+        pairs.append((shell, original))
+        parent = (shell, name)
+        original = original.get_submodule(name)
+    pairs[-1][0]._modules[last] = nn.Identity()
+    return pairs
+
+
+def _find_head(model: nn.Module) -> str:
+    """timm's own word; or the last linear layer under a well-known name or at a Sequential's end; or the only one."""
+    get_classifier = getattr(model, "get_classifier", None)
+    if callable(get_classifier):
+        return _name_of(model, get_classifier())
+    linear = _linear_layers(model)
+    named = [name for name, _ in model.named_children() if name in HEAD_NAMES]
+    if isinstance(model, nn.Sequential):
+        named = [str(len(model) - 1)]
+    inside = [name for name in linear if len(named) == 1 and (name + ".").startswith(named[0] + ".")]
+    if not inside and not named and len(linear) == 1:
+        inside = list(linear)
+    if not inside:
+        raise ValueError(f"no layer is clearly the head of this {type(model).__name__}. {_candidates(model)}")
+    return inside[-1]
+
+
+def _name_of(model: nn.Module, module: Any) -> str:
+    for name, candidate in model.named_modules():
+        if candidate is module and name:
+            return str(name)
+    raise ValueError(f"get_classifier() gave no layer of this {type(model).__name__}. {_candidates(model)}")
+
+
+def _known(model: nn.Module, head: str) -> str:
+    if head not in dict(model.named_modules()) or not head:
+        raise ValueError(f"this {type(model).__name__} has no layer {head!r}. {_candidates(model)}")
+    return head
+
+
+def _linear_layers(model: nn.Module) -> dict[str, nn.Module]:
+    return {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name}
+
+
+def _candidates(model: nn.Module) -> str:
+    rows = [f"{name} ({module.in_features} → {module.out_features})" for name, module in _linear_layers(model).items()]
+    return f"Linear layers, last ones first: {', '.join(rows[::-1][:8]) or 'none'}. Name one: split(model, head=...)"
+
+
+def _tensor(output: Any) -> Tensor:
+    """The logits of a model's output: itself, its .logits (Hugging Face), or the first of a tuple."""
+    found = getattr(output, "logits", output)
+    found = found[0] if isinstance(found, tuple) else found
+    if not isinstance(found, Tensor):
+        raise TypeError(f"the model gave a {type(output).__name__}; pass split(..., call=...) that returns its logits")
+    return found

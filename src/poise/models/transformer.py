@@ -1,0 +1,83 @@
+"""A 3-layer Transformer over word pieces (section 4.1): feed-forward 256, 8 heads, a linear classifier.
+
+Pre-norm layers with learned positions; the embedding is the mean over the tokens that are there. A token whose mask is
+False is not attended to and not averaged: it does not exist for the model.
+
+Axes: B sentences, T positions, H heads, E width.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from poise.tokens import Tokens
+
+
+class Transformer(nn.Module):
+    """Tokens [B, T] → z [B, width] → logits [B, num_classes]. The paper does not give the width."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        vocabulary: int,
+        width: int = 256,
+        layers: int = 3,
+        heads: int = 8,
+        feed_forward: int = 256,
+        max_length: int = 512,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"width={width} must be a multiple of heads={heads}")
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(max_length, width)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(_Layer(width, heads, feed_forward, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, num_classes)
+        for table in (self.token, self.position):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def embed(self, x: Tokens) -> Tensor:
+        """z [B, E]: the mean over present tokens; 0 for a sentence with none."""
+        length = x.ids.shape[1]
+        if length > self.position.num_embeddings:
+            raise ValueError(f"a sentence has {length} tokens, max_length={self.position.num_embeddings}")
+        hidden = self.dropout(self.token(x.ids) + self.position.weight[:length])  # [B, T, E]
+        # Where nothing is present, everything is attended to, so that no softmax is empty; the mean ignores it.
+        attend = (x.mask | ~x.mask.any(1, keepdim=True))[:, None, None, :]  # [B, 1, 1, T]
+        for layer in self.layers:
+            hidden = layer(hidden, attend)
+        present = x.mask[:, :, None].to(hidden.dtype)
+        z: Tensor = (self.norm(hidden) * present).sum(1) / present.sum(1).clamp(min=1)
+        return z
+
+    def forward(self, x: Tokens) -> Tensor:
+        logits: Tensor = self.head(self.embed(x))
+        return logits
+
+
+class _Layer(nn.Module):
+    def __init__(self, width: int, heads: int, feed_forward: int, dropout: float) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.expand, self.contract = nn.Linear(width, feed_forward), nn.Linear(feed_forward, width)
+        self.dropout = nn.Dropout(dropout)
+        self.heads = heads
+
+    def forward(self, x: Tensor, attend: Tensor) -> Tensor:
+        x = x + self.dropout(self._attention(self.norm1(x), attend))
+        y: Tensor = x + self.dropout(self.contract(self.dropout(F.gelu(self.expand(self.norm2(x))))))
+        return y
+
+    def _attention(self, x: Tensor, attend: Tensor) -> Tensor:
+        parts = self.query_key_value(x).unflatten(2, (3, self.heads, -1))  # [B, T, 3, H, E/H]
+        query, key, value = parts.permute(2, 0, 3, 1, 4)  # each [B, H, T, E/H]
+        dropout = self.dropout.p if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attend, dropout_p=dropout)
+        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out

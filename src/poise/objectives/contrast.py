@@ -1,0 +1,126 @@
+"""Contrastive losses: pull z+ close, push z- away.
+
+    InfoNCE (Eq. 6)    - log  e^{sim(z_i, z_i+)/tau} / ( e^{sim(z_i, z_i+)/tau} + sum_{N_i} e^{sim(z_i, .)/tau} ),
+                       N_i = { z_i- } and { z_j : j != i },   sim = cosine
+    Margin  (Eq. 9)    dist(z_i, z_i+)^2 + max(0, gamma - dist(z_i, z_i-))^2
+
+Both give one number for the batch: "mean" divides the sum over the examples by B, so that lambda weighs an example's
+contrast against its own cross-entropy whatever the batch size; "sum" is Algorithm 1 to the letter, and equals the mean
+with lambda * B. An example that takes no part adds 0 and still counts in B.
+
+Axes: B examples of this process, N examples of all processes, E embedding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from poise.distributed import gather, world_size
+
+Reduction: TypeAlias = Literal["mean", "sum"]
+
+
+class Contrast(Protocol):
+    def __call__(
+        self,
+        z: Tensor,
+        near: Tensor,
+        far: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+        taking_part: Tensor | None = None,
+    ) -> Tensor:
+        """z, near, far [B, E] → scalar.
+
+        far          None: the loss has no high-utility view.
+        keep         [B] where the high-utility view stays in the loss; None: everywhere.
+        taking_part  [B] which examples have a loss at all (all of them are negatives of the others); None: all.
+        """
+
+
+@dataclass(frozen=True)
+class InfoNCE:
+    """Eq. 6, in O(B N) time and memory, with the examples of all processes as negatives."""
+
+    temperature: float
+    reduction: Reduction = "mean"
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature={self.temperature} must be positive")
+
+    def __call__(
+        self,
+        z: Tensor,
+        near: Tensor,
+        far: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+        taking_part: Tensor | None = None,
+    ) -> Tensor:
+        with torch.autocast(z.device.type, enabled=False):
+            z, near = _unit(z), _unit(near)
+            pool, own = gather(z)  # [N, E], [B]
+            others = (z @ pool.T).scatter(1, own[:, None], -torch.inf)  # [B, N]
+            similarities = [(z * near).sum(1, keepdim=True), others]
+            if far is not None:
+                own_far = (z * _unit(far)).sum(1, keepdim=True)
+                similarities.append(own_far if keep is None else own_far.masked_fill(~keep[:, None], -torch.inf))
+            logits = torch.cat(similarities, dim=1) / self.temperature  # [B, 1 + N] or [B, 2 + N]; column 0 is z+
+            losses = F.cross_entropy(logits, torch.zeros_like(own), reduction="none")
+        return _reduce(losses, taking_part, self.reduction)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Eq. 9. distance="unit" is the Euclidean distance of the embeddings scaled to length 1, which lies in [0, 2]:
+    gamma=1 asks for 60 degrees, whatever the scale of the embedding; "euclidean" does not scale."""
+
+    gamma: float = 1.0
+    distance: Literal["unit", "euclidean"] = "unit"
+    reduction: Reduction = "mean"
+
+    def __post_init__(self) -> None:
+        if not self.gamma > 0:
+            raise ValueError(f"gamma={self.gamma} must be positive")
+
+    def __call__(
+        self,
+        z: Tensor,
+        near: Tensor,
+        far: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+        taking_part: Tensor | None = None,
+    ) -> Tensor:
+        with torch.autocast(z.device.type, enabled=False):
+            scale = _unit if self.distance == "unit" else _full
+            z = scale(z)
+            losses = (z - scale(near)).square().sum(1)
+            if far is not None:
+                push = (self.gamma - torch.linalg.vector_norm(z - scale(far), dim=1)).clamp(min=0).square()
+                losses = losses + (push if keep is None else push.where(keep, 0))
+        return _reduce(losses, taking_part, self.reduction)
+
+
+def _reduce(losses: Tensor, taking_part: Tensor | None, reduction: Reduction) -> Tensor:
+    total = (losses if taking_part is None else losses.where(taking_part, 0)).sum()
+    # DDP averages gradients over processes: a sum over all of them needs the factor back.
+    return total / len(losses) if reduction == "mean" else total * world_size()
+
+
+def _unit(z: Tensor) -> Tensor:
+    """z [B, *] as unit vectors [B, E] in float32 or better; a vector of norm 0 stays 0 and its gradient finite."""
+    z = _full(z)
+    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    unit: Tensor = z / norm.where(norm > 1e-12, 1.0)
+    return unit
+
+
+def _full(z: Tensor) -> Tensor:
+    return z.flatten(1).to(torch.promote_types(z.dtype, torch.float32))

@@ -1,0 +1,77 @@
+"""Feature Contrastive Learning (section 3, Algorithm 1).
+
+    u   = | d loss / d x |                      utility, Definition 1
+    z+  = phi(x + epsilon(Bottom_k(u)))         the near view: the least useful features move
+    z-  = phi(x + epsilon(Top_k(u)))            the far view: the most useful features move
+    loss + lambda * l_FCL(z, z+, z-)            Eq. 6 or Eq. 9
+
+Cost: x, near and far go through `embed` once each, and u is one backward pass to the input of the graph of x.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from poise.classifier import Classifier, leaf, run
+from poise.features.perturbation import Perturbation
+from poise.features.selection import Selection
+from poise.features.utility import Utility
+from poise.losses import CrossEntropy, ExampleLoss
+from poise.objectives.contrast import Contrast
+from poise.objectives.objective import Loss, Statistics, embed_pair, plain, weighted
+from poise.schedules import Schedule, as_schedule
+from poise.tokens import Input, shape_of, valid_features
+
+
+@dataclass(frozen=True)
+class FCL:
+    """total = mean loss(x) + weight * contrast(z, near, far).
+
+    While the weight is 0 this is exactly XE. An example whose largest utility is below `drop_below` loses its far
+    view; one whose utility is not finite, or that has too few features to choose from, has no contrast.
+    """
+
+    utility: Utility
+    select: Selection
+    perturb: Perturbation
+    contrast: Contrast
+    weight: Schedule | float
+    statistics: Statistics = "running"
+    loss: ExampleLoss = CrossEntropy()
+    drop_below: float = 1e-12
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        step: int = 0,
+        *,
+        generator: torch.Generator | None = None,
+        scaler: Any = None,
+        given: Tensor | None = None,
+    ) -> Loss:
+        self._check(x)
+        weight = as_schedule(self.weight)(step)
+        if weight == 0:
+            return plain(run(model, x, y, self.loss))
+        forward = run(model, leaf(x) if self.utility.uses_forward else x, y, self.loss, scaler=scaler, given=given)
+        u = self.utility(model, x, y, loss=self.loss, forward=forward)
+        low, high = self.select(u, valid_features(x), generator)
+        near, far = self.perturb(x, low, generator), self.perturb(x, high, generator)
+        z_near, z_far = embed_pair(model, near, far, self.statistics)
+        rows = u.flatten(1)
+        keep = rows.amax(1) >= self.drop_below
+        taking_part = low.flatten(1).any(1) & rows.isfinite().all(1)
+        contrast = self.contrast(forward.z, z_near, z_far, keep=keep, taking_part=taking_part)
+        return weighted(forward, weight, "contrast", contrast)
+
+    def _check(self, x: Input) -> None:
+        """At every step, so that a recipe that cannot work fails at the first one and not when the weight rises."""
+        self.utility.check(x)
+        self.perturb.check(x)
+        self.select.check(shape_of(x))

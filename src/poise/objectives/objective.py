@@ -1,0 +1,81 @@
+"""The contract of the objectives, and how they embed perturbed views.
+
+    objective(model, x, y, step) → Loss,   then   loss.total.backward()
+
+Axes: B examples, L classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from poise.classifier import Classifier, Forward, evaluating, untracked
+from poise.tokens import Input, concatenate
+
+Statistics: TypeAlias = Literal["running", "batch"]
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """total is what to minimise; parts are what it is made of, and logits [B, L] are those of x, both without graph."""
+
+    total: Tensor
+    parts: dict[str, Tensor | float]
+    logits: Tensor
+
+
+def plain(forward: Forward) -> Loss:
+    """The mean of the examples' losses, and nothing else."""
+    xe = forward.losses.mean()
+    return Loss(xe, {"xe": xe.detach()}, forward.logits.detach())
+
+
+def weighted(forward: Forward, weight: float, name: str, term: Tensor) -> Loss:
+    """The mean of the examples' losses, plus weight times one more term."""
+    loss = plain(forward)
+    return Loss(loss.total + weight * term, {**loss.parts, name: term.detach(), "weight": weight}, loss.logits)
+
+
+class Objective(Protocol):
+    """What is minimised: objective(model, x, y, step).total."""
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        step: int = 0,
+        *,
+        generator: torch.Generator | None = None,
+        scaler: Any = None,
+        given: Tensor | None = None,
+    ) -> Loss:
+        """One training step's loss.
+
+        step       the optimizer step, the clock of every schedule.
+        generator  draws all noise and breaks ties, on the device of x; None: torch's global one.
+        scaler     the torch.amp.GradScaler of a float16 run.
+        given      a utility [B, *D] that the user brings, for GivenUtility.
+        """
+
+
+def embed_view(model: Classifier, view: Input, statistics: Statistics) -> Tensor:
+    """The embedding of a perturbed view, which never moves the running statistics of batch norm.
+
+    "running"  the view uses the running statistics, as at test time (eval mode: no dropout either);
+    "batch"    the view uses its own batch statistics (train mode: dropout stays on).
+    """
+    with evaluating(model) if statistics == "running" else untracked(model):
+        return model.embed(view)
+
+
+def embed_pair(model: Classifier, near: Input, far: Input, statistics: Statistics) -> tuple[Tensor, Tensor]:
+    """The embeddings of two views: one pass where no statistics of the batch tie them together, else one each."""
+    if statistics == "batch":
+        return embed_view(model, near, statistics), embed_view(model, far, statistics)
+    z_near, z_far = embed_view(model, concatenate(near, far), statistics).chunk(2)
+    return z_near, z_far

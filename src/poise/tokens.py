@@ -1,0 +1,117 @@
+"""What a model reads: a float tensor, or Tokens (the discrete case of Definitions 1 and 2).
+
+A feature is one value of a float tensor [B, *D], or one removable token of a sentence [B, T].
+
+Axes: B examples, *D features of one example (any number of axes), T token positions, P removals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+Removal: TypeAlias = Literal["mask", "delete"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A batch of sentences, padded on the right.
+
+    ids      [B, T] integers, one per position.
+    mask     [B, T] True where a token stands; False is padding, or a token that was removed.
+    special  [B, T] True where a token stands that is not a feature, such as [CLS] and [SEP]:
+             it is never chosen and never removed. None: there are no such tokens.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    special: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.ids.ndim != 2 or self.ids.is_floating_point():
+            raise ValueError(f"ids must be integers [B, T], got {self.ids.dtype} {tuple(self.ids.shape)}")
+        for name, flags in (("mask", self.mask), ("special", self.special)):
+            if flags is not None and (flags.shape != self.ids.shape or flags.is_floating_point()):
+                raise ValueError(
+                    f"{name} must be booleans {tuple(self.ids.shape)}, got {flags.dtype} {tuple(flags.shape)}"
+                )
+        object.__setattr__(self, "mask", self.mask.bool())
+        object.__setattr__(self, "special", None if self.special is None else self.special.bool())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, rows: slice | Tensor) -> Tokens:
+        return self._each(lambda part: part[rows])
+
+    @property
+    def features(self) -> Tensor:
+        """[B, T] True where a token may be chosen and removed."""
+        return self.mask if self.special is None else self.mask & ~self.special
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Tokens:
+        return self._each(lambda part: part.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Tokens:
+        return self._each(lambda part: part.pin_memory())
+
+    def without(self, chosen: Tensor, how: Removal = "mask") -> Tokens:
+        """The sentences without the chosen tokens [B, T].
+
+        "mask" hides them and leaves every other token at its position;
+        "delete" closes the gap, so that later tokens move to the left.
+        """
+        left = self.mask & ~chosen
+        if how == "mask":
+            return Tokens(self.ids, left, self.special)
+        order = (~left).to(torch.uint8).argsort(dim=1, stable=True)  # what is left comes first, in its old order
+        return Tokens(self.ids, left, self.special)._each(lambda part: part.gather(1, order))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Tokens:
+        special = None if self.special is None else change(self.special)
+        return Tokens(change(self.ids), change(self.mask), special)
+
+
+Input: TypeAlias = Tensor | Tokens
+
+
+def valid_features(x: Input) -> Tensor | None:
+    """[B, T] the features that may be chosen; None where every value of a tensor is one."""
+    return x.features if isinstance(x, Tokens) else None
+
+
+def shape_of(x: Input) -> torch.Size:
+    """[B, *D] or [B, T]: the shape of a utility or a sensitivity of x."""
+    return x.ids.shape if isinstance(x, Tokens) else x.shape
+
+
+def device_of(x: Input) -> torch.device:
+    return x.ids.device if isinstance(x, Tokens) else x.device
+
+
+def concatenate(first: Input, second: Input) -> Input:
+    """Two batches of one kind, one after the other."""
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return torch.cat([first, second])
+    assert isinstance(first, Tokens) and isinstance(second, Tokens)
+    parts = zip((first.ids, first.mask, first.special), (second.ids, second.mask, second.special), strict=True)
+    ids, mask, special = (None if a is None or b is None else torch.cat([a, b]) for a, b in parts)
+    assert ids is not None and mask is not None
+    return Tokens(ids, mask, special)
+
+
+def without_each(x: Tokens, how: Removal, size: int) -> Iterator[tuple[Tensor, Tensor, Tokens]]:
+    """Every sentence without each of its tokens, `size` of them at a time.
+
+    Yields (rows [P], positions [P], sentences): sentence p is x[rows[p]] without the token at positions[p].
+    Padding and special tokens are passed over.
+    """
+    pairs = x.features.nonzero()  # [B*T, 2]
+    for rows, positions in (pair.unbind(1) for pair in torch.split(pairs, size)):
+        chosen = torch.zeros(len(rows), x.ids.shape[1], dtype=torch.bool, device=x.ids.device)
+        chosen[torch.arange(len(rows), device=x.ids.device), positions] = True
+        yield rows, positions, x[rows].without(chosen, how)

@@ -1,0 +1,125 @@
+"""Top-k and bottom-k as properties: of any utility, any mask of valid features, any k."""
+
+from fractions import Fraction
+from math import ceil
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poise import TopBottom, TopBottomFraction
+
+
+@st.composite
+def utilities(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
+    """Utilities with many ties, and which of them are valid."""
+    batch, num_features = draw(st.integers(1, 4)), draw(st.integers(2, 12))
+    values = draw(
+        st.lists(st.sampled_from([0.0, 1e-30, 1.0, 2.0]), min_size=batch * num_features, max_size=batch * num_features)
+    )
+    valid = draw(st.lists(st.booleans(), min_size=batch * num_features, max_size=batch * num_features))
+    return torch.tensor(values).view(batch, -1), torch.tensor(valid).view(batch, -1)
+
+
+def check_row(u: list[float], valid: list[bool], low: list[bool], high: list[bool], k: int) -> None:
+    inside = [j for j in range(len(u)) if valid[j]]
+    if len(inside) < 2 * k:
+        assert not any(low)
+        assert not any(high)
+        return
+    assert sum(low) == sum(high) == k
+    assert not any(a and b for a, b in zip(low, high, strict=True))
+    assert all(valid[j] for j in range(len(u)) if low[j] or high[j])
+    ordered = sorted(u[j] for j in inside)
+    assert sorted(u[j] for j in range(len(u)) if low[j]) == ordered[:k]
+    assert sorted(u[j] for j in range(len(u)) if high[j]) == ordered[-k:]
+
+
+@given(utilities(), st.integers(1, 6))
+def test_top_and_bottom_by_count(case: tuple[torch.Tensor, torch.Tensor], k: int) -> None:
+    u, valid = case
+    if 2 * k > u.shape[1]:
+        with pytest.raises(ValueError, match=f"k={k} needs 2k <= {u.shape[1]} features"):
+            TopBottom(k)(u, valid)
+        return
+    low, high = TopBottom(k)(u, valid)
+    for row in zip(u.tolist(), valid.tolist(), low.tolist(), high.tolist(), strict=True):
+        check_row(*row, k)
+
+
+@given(utilities(), st.sampled_from([0.1, 0.2, 0.3, 0.5, 1 / 3]))
+def test_top_and_bottom_by_fraction(case: tuple[torch.Tensor, torch.Tensor], fraction: float) -> None:
+    u, valid = case
+    low, high = TopBottomFraction(fraction)(u, valid)
+    for row in zip(u.tolist(), valid.tolist(), low.tolist(), high.tolist(), strict=True):
+        check_row(*row, max(1, ceil(Fraction(str(round(fraction, 9))) * sum(row[1]))))
+
+
+@pytest.mark.parametrize("fraction", ["0.1", "0.2", "0.3"])
+def test_a_fraction_counts_like_exact_arithmetic(fraction: str) -> None:
+    for length in range(2, 400):
+        low, _ = TopBottomFraction(float(fraction))(torch.rand(1, length))
+        assert low.sum() == max(1, ceil(Fraction(fraction) * length))
+
+
+def test_ties_have_no_order_bias() -> None:
+    """All utilities equal: every feature is chosen about equally often on each side."""
+    u = torch.zeros(4000, 10)
+    low, high = TopBottom(2)(u, generator=torch.Generator().manual_seed(0))
+    for side in (low, high):
+        assert side.float().mean(0).sub(0.2).abs().max() < 0.03
+
+
+def test_a_generator_makes_ties_reproducible() -> None:
+    u = torch.zeros(5, 50)
+    choose = lambda seed: TopBottom(5)(u, generator=torch.Generator().manual_seed(seed))[0]  # noqa: E731
+    assert torch.equal(choose(3), choose(3))
+    assert not torch.equal(choose(3), choose(4))
+
+
+def test_padding_is_never_chosen_even_among_nan() -> None:
+    u = torch.full((1, 6), torch.nan)
+    valid = torch.tensor([[True, True, True, False, False, False]])
+    low, high = TopBottom(1)(u, valid)
+    assert not (low | high)[~valid].any()
+
+
+def test_infinite_utility_is_the_most_useful() -> None:
+    _, high = TopBottom(1)(torch.tensor([[1.0, torch.inf, 2.0]]), torch.tensor([[True, True, True]]))
+    assert high.tolist() == [[False, True, False]]
+
+
+def test_pixels_move_together_and_rank_by_norm() -> None:
+    u = torch.tensor([[[[3.0, 0.0], [1.0, 4.0]], [[4.0, 6.0], [1.0, 4.0]]]])  # norms 5, 6, 1.4, 5.7
+    low, high = TopBottom(1, per="pixel")(u)
+    assert low.shape == u.shape
+    assert low[0, 0].tolist() == low[0, 1].tolist() == [[False, False], [True, False]]
+    assert high[0, 0].tolist() == high[0, 1].tolist() == [[False, True], [False, False]]
+
+
+def test_per_value_chooses_channels_apart() -> None:
+    _, high = TopBottom(2, per="value")(torch.rand(8, 3, 4, 4))
+    assert (high.sum((1, 2, 3)) == 2).all()
+
+
+def test_pixels_need_channels_and_a_mask_must_fit() -> None:
+    with pytest.raises(ValueError, match=r'per="pixel" needs channels'):
+        TopBottom(1, per="pixel")(torch.rand(2, 5))
+    with pytest.raises(ValueError, match="valid has shape"):
+        TopBottom(1)(torch.rand(2, 5), torch.ones(2, 4, dtype=torch.bool))
+    with pytest.raises(ValueError, match="k=13 needs 2k <= 25 features"):
+        TopBottom(13, per="pixel")(torch.rand(2, 3, 5, 5))
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: TopBottom(0), lambda: TopBottomFraction(0.0), lambda: TopBottomFraction(0.6)]
+)
+def test_bad_settings_are_refused(build) -> None:
+    with pytest.raises(ValueError, match="must"):
+        build()
+
+
+def test_one_feature_is_too_few() -> None:
+    with pytest.raises(ValueError, match="at least 2 features"):
+        TopBottomFraction(0.1)(torch.rand(4, 1))

@@ -1,0 +1,113 @@
+"""Sensitivity against closed forms and torch.func.jacrev."""
+
+import pytest
+import torch
+from toys import BagOfWords, ConvNet, Linear, Smooth, same_state, sentences, state_of
+
+from poise import JacobianSensitivity, LeNet, RemovalSensitivity, Transformer
+from poise.features.chunks import rows_within
+
+
+def test_linear_embedding_has_the_norms_of_its_columns() -> None:
+    model, x = Linear(6).double(), torch.rand(4, 6, dtype=torch.float64)
+    expected = model.body.weight.norm(dim=0).expand(4, 6)
+    torch.testing.assert_close(JacobianSensitivity()(model, x), expected.detach())
+
+
+@pytest.mark.parametrize("at", ["embedding", "output", "conv"])
+def test_agrees_with_jacrev_at_any_layer(at: str) -> None:
+    model, x = ConvNet().double().eval(), torch.rand(3, 3, 4, 4, dtype=torch.float64)
+    phi = {"embedding": model.embed, "output": model, "conv": model.conv}[at]
+    s = JacobianSensitivity(at=at)(model, x)
+    for i in range(3):
+        jacobian = torch.func.jacrev(lambda one: phi(one[None]).flatten())(x[i])  # [E, *D]
+        torch.testing.assert_close(s[i], jacobian.norm(dim=0).detach())
+
+
+def test_chunks_give_the_same_and_stay_within_the_budget() -> None:
+    model, x = LeNet(10).double(), torch.rand(5, 1, 28, 28, dtype=torch.float64)
+    sizes = []
+    model.conv1.register_forward_hook(lambda module, args, output: sizes.append(len(output)))
+    whole = JacobianSensitivity()(model, x)
+    size_of_one = rows_within(2**30, model, model.embed, x, "embedding")
+    budget = 2 * (2**30 // size_of_one) + 10
+    sizes.clear()
+    torch.testing.assert_close(JacobianSensitivity(memory=budget)(model, x), whole)
+    assert sizes == [2, 2, 1]
+
+
+def test_the_weight_of_a_graph_is_what_autograd_keeps() -> None:
+    """tanh(W x): autograd keeps x (6 values) for W, and the tanh (4 values), 8 bytes each; and z is handed back."""
+    model, x = Smooth(6).double(), torch.rand(3, 6, dtype=torch.float64)
+    rows = rows_within(10_000_000, model, model.embed, x, "embedding")
+    assert 10_000_000 // rows in range((6 + 4) * 8, (6 + 4 + 4) * 8 + 1)
+
+
+def test_probes_estimate_within_their_standard_error() -> None:
+    model, x = Smooth(30, width=20).double(), torch.rand(10, 30, dtype=torch.float64)
+    exact = JacobianSensitivity()(model, x)
+    estimate = JacobianSensitivity(probes=200).estimate(model, x, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(estimate.standard_error, estimate.value / 20)
+    z_scores = (estimate.value - exact) / estimate.standard_error
+    assert z_scores.std().item() == pytest.approx(1.0, abs=0.15)
+    assert z_scores.abs().max() < 5
+
+
+def test_probes_are_unbiased_for_the_squared_norm() -> None:
+    model, x = Smooth(5).double(), torch.rand(1, 5, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    squares = torch.stack([JacobianSensitivity(probes=1)(model, x, generator) ** 2 for _ in range(3000)])
+    torch.testing.assert_close(squares.mean(0), JacobianSensitivity()(model, x) ** 2, rtol=0.1, atol=0)
+
+
+def test_exact_has_no_error_and_probes_are_reproducible() -> None:
+    model, x = Smooth(5), torch.rand(3, 5)
+    assert (JacobianSensitivity().estimate(model, x).standard_error == 0).all()
+    draw = lambda seed: JacobianSensitivity(probes=3)(model, x, torch.Generator().manual_seed(seed))  # noqa: E731
+    assert torch.equal(draw(1), draw(1))
+    assert not torch.equal(draw(1), draw(2))
+
+
+@pytest.mark.parametrize("how", ["mask", "delete"])
+def test_removal_from_a_bag_of_words_moves_by_the_word(how) -> None:
+    model, x = BagOfWords().double(), sentences([5, 3, 7], special=True)
+    expected = model.words(x.ids).norm(dim=2) * x.features
+    torch.testing.assert_close(RemovalSensitivity(how)(model, x), expected.detach())
+    torch.testing.assert_close(RemovalSensitivity(how, memory=1)(model, x), expected.detach())
+
+
+def test_removal_at_the_output() -> None:
+    model, x = BagOfWords().double(), sentences([5, 3])
+    expected = model.head(model.words(x.ids)).norm(dim=2) * x.features
+    torch.testing.assert_close(RemovalSensitivity(at="output")(model, x), expected.detach())
+
+
+def test_positions_matter_to_deletion_in_a_transformer() -> None:
+    model, x = Transformer(2, vocabulary=20, width=16, heads=2).eval(), sentences([6, 6])
+    assert not torch.allclose(RemovalSensitivity("mask")(model, x), RemovalSensitivity("delete")(model, x))
+
+
+@pytest.mark.parametrize("sensitivity", [JacobianSensitivity(), JacobianSensitivity(probes=2, at="conv")])
+def test_measuring_changes_nothing(sensitivity: JacobianSensitivity) -> None:
+    model, x = ConvNet(dropout=0.5), torch.rand(4, 3, 5, 5)
+    model(x).sum().backward()
+    before = state_of(model)
+    with torch.no_grad():
+        s = sensitivity(model, x)
+    assert same_state(before, state_of(model))
+    assert not s.requires_grad
+    assert not x.requires_grad
+    assert not model.conv._forward_hooks
+
+
+def test_wrong_input_and_settings_are_named() -> None:
+    with pytest.raises(TypeError, match="Tokens have no gradient"):
+        JacobianSensitivity()(BagOfWords(), sentences([3]))
+    with pytest.raises(TypeError, match="x must be Tokens"):
+        RemovalSensitivity()(Linear(3), torch.rand(1, 3))
+    with pytest.raises(ValueError, match=r"no layer is called at='nowhere'.*: conv, norm, dropout, head"):
+        JacobianSensitivity(at="nowhere")(ConvNet(), torch.rand(1, 3, 4, 4))
+    with pytest.raises(ValueError, match="probes=0"):
+        JacobianSensitivity(probes=0)
+    with pytest.raises(ValueError, match="the batch is empty"):
+        JacobianSensitivity()(Linear(3), torch.rand(0, 3))

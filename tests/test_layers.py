@@ -1,0 +1,70 @@
+"""Imports point down: a module may import what is in a lower row, and peers of its folder only by their contract."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "poise"
+
+LAYERS = [
+    {"tokens", "losses", "schedules", "distributed", "protocols"},
+    {"classifier"},
+    {"features", "models", "data", "corruptions", "reporting"},
+    {"objectives"},
+    {"training"},
+    {"audit", "experiments"},
+    {"cli", "__main__", "__init__"},
+]
+
+CONTRACTS = {
+    "features": {"utility", "chunks"},
+    "models": {"normalize"},
+    "objectives": {"objective", "contrast"},
+}
+
+
+def layer_of(name: str) -> int:
+    return next((number for number, names in enumerate(LAYERS) if name in names), -1)
+
+
+def imports_of(path: Path) -> list[list[str]]:
+    """The parts after `poise` of every import in a file."""
+    tree = ast.parse(path.read_text())
+    names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    return [name.split(".")[1:] for name in names if name.split(".")[0] == "poise"]
+
+
+def problem(path: Path, target: list[str]) -> str | None:
+    own = path.relative_to(SOURCE).with_suffix("").parts
+    if layer_of(own[0]) < 0 or (target and layer_of(target[0]) < 0):
+        return f"{'.'.join(own)} → {'.'.join(target)}: not in the plan"
+    if not target:
+        return f"{'.'.join(own)} may not import the package itself"
+    if own[0] == target[0] and len(own) > 1:
+        allowed = target[1] in CONTRACTS.get(own[0], set())
+        return None if allowed else f"{'.'.join(own)} may not import its peer {'.'.join(target)}"
+    return None if layer_of(target[0]) < layer_of(own[0]) else f"{own[0]} may not import {target[0]}"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path: Path) -> None:
+    assert [found for target in imports_of(path) if (found := problem(path, target))] == []
+
+
+def test_a_wrong_import_is_found() -> None:
+    assert problem(SOURCE / "models" / "lenet.py", ["objectives", "fcl"]) == "models may not import objectives"
+    assert problem(SOURCE / "features" / "utility.py", ["models", "split"]) == "features may not import models"
+    assert "peer" in (problem(SOURCE / "objectives" / "xe.py", ["objectives", "fcl"]) or "")
+
+
+def test_files_and_functions_stay_small() -> None:
+    long = []
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        long += [f"{path.name}: {text.count(chr(10))} lines"] if text.count("\n") > 250 else []
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= 50:
+                long.append(f"{path.name}: {node.name}")
+    assert long == []

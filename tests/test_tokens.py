@@ -1,0 +1,61 @@
+import pytest
+import torch
+from toys import sentences
+
+from poise.tokens import Tokens, concatenate, shape_of, valid_features, without_each
+
+
+def test_features_are_neither_padding_nor_special() -> None:
+    x = Tokens(
+        torch.tensor([[101, 7, 8, 102, 0]]),
+        torch.tensor([[1, 1, 1, 1, 0]]),
+        torch.tensor([[1, 0, 0, 1, 1]]),
+    )
+    assert x.features.tolist() == [[False, True, True, False, False]]
+    assert valid_features(x).tolist() == x.features.tolist()
+    assert valid_features(torch.rand(2, 3)) is None
+
+
+def test_masking_keeps_positions_and_deletion_closes_up() -> None:
+    x = Tokens(torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 1, 1, 0]]), torch.tensor([[1, 0, 0, 1, 0]]))
+    chosen = torch.tensor([[False, True, False, False, False]])
+    masked = x.without(chosen, "mask")
+    assert masked.ids.tolist() == [[5, 6, 7, 8, 0]]
+    assert masked.mask.tolist() == [[True, False, True, True, False]]
+    closed = x.without(chosen, "delete")
+    assert closed.ids[closed.mask].tolist() == [5, 7, 8]
+    assert closed.mask.tolist() == [[True, True, True, False, False]]
+    assert closed.special.tolist()[0][:3] == [True, False, True]
+    assert x.mask.tolist() == [[True, True, True, True, False]]
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_without_each_removes_every_feature_once(size: int) -> None:
+    x = sentences([4, 6, 3], special=True)
+    seen = []
+    for rows, positions, shorter in without_each(x, "mask", size):
+        assert len(shorter) <= size
+        assert torch.equal(shorter.mask.sum(1), x.mask[rows].sum(1) - 1)
+        seen += list(zip(rows.tolist(), positions.tolist(), strict=True))
+    assert sorted(seen) == [tuple(pair) for pair in x.features.nonzero().tolist()]
+
+
+def test_concatenate_joins_batches() -> None:
+    x = sentences([3, 2], special=True)
+    both = concatenate(x, x)
+    assert shape_of(both) == (4, 3)
+    assert torch.equal(both.special, torch.cat([x.special, x.special]))
+    assert shape_of(concatenate(torch.rand(2, 5), torch.rand(3, 5))) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "message"),
+    [
+        (torch.rand(2, 3), torch.ones(2, 3), "ids must be integers"),
+        (torch.ones(3, dtype=torch.long), torch.ones(3), "ids must be integers"),
+        (torch.ones(2, 3, dtype=torch.long), torch.ones(2, 4, dtype=torch.bool), "mask must be booleans"),
+    ],
+)
+def test_wrong_tensors_are_refused(ids: torch.Tensor, mask: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Tokens(ids, mask)
