@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+import torch._functorch.config
 from torch import Tensor, nn
 
 from poise.losses import ExampleLoss
@@ -64,8 +65,9 @@ def run(
 ) -> Forward:
     """One forward pass, checked: the batch fits the model and the loss gives one number per example."""
     check_batch(model, x, y)
-    z = model.embed(x)
-    logits: Tensor = model.head(z)
+    with retainable():
+        z = model.embed(x)
+        logits: Tensor = model.head(z)
     if logits.device != y.device:
         raise ValueError(f"y is on {y.device}, the logits are on {logits.device}: move y there")
     losses = loss(logits, y)
@@ -73,6 +75,8 @@ def run(
         raise ValueError(
             f"the loss must give one number per example, [{len(y)}], not {list(losses.shape)}: no reduction"
         )
+    if isinstance(x, Tensor) and x.is_floating_point():
+        losses = losses.where(_finite_rows(x), torch.nan)
     return Forward(x, z, logits, losses, scaler, given)
 
 
@@ -91,6 +95,15 @@ def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
         raise TypeError(f"x is {x.dtype}, the model's weights are {weight.dtype}: convert x, or use torch.autocast")
 
 
+def _finite_rows(x: Tensor) -> Tensor:
+    """[B] which examples are finite. On the CPU one that is not raises; elsewhere, where looking would stall the
+    device, its loss becomes NaN: a network that saturates would hide it and give NaN gradients."""
+    finite = x.detach().flatten(1).isfinite().all(1)
+    if x.device.type == "cpu" and not torch.compiler.is_compiling() and not finite.all():
+        raise ValueError(f"x has a value that is not finite in example {int((~finite).nonzero()[0])}")
+    return finite
+
+
 def leaf(x: Input) -> Tensor:
     """A tensor with the values of x that gathers a gradient of its own, so that x is left alone."""
     if isinstance(x, Tokens):
@@ -98,6 +111,14 @@ def leaf(x: Input) -> Tensor:
     if not x.is_floating_point():
         raise TypeError(f"x is {x.dtype}, but a gradient needs floats: convert images with x.float() / 255")
     return (x.clone() if x.is_inference() else x.detach()).requires_grad_()
+
+
+@contextmanager
+def retainable() -> Iterator[None]:
+    """A compiled graph that is built inside, and used inside for the first time, may be used again: by default
+    torch.compile lets a backward pass overwrite what the forward pass kept. Needed around both."""
+    with torch._functorch.config.patch(donated_buffer=False):
+        yield
 
 
 @contextmanager

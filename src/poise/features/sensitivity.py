@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.classifier import Classifier, check_batch, evaluating, gradients, leaf
+from poise.classifier import Classifier, check_batch, evaluating, gradients, leaf, retainable
 from poise.features.chunks import rows_within
 from poise.tokens import Input, Removal, Tokens, without_each
 
@@ -59,7 +59,7 @@ class JacobianSensitivity:
         assert isinstance(x, Tensor)
         check_batch(model, x)
         place = _place(model, self.at)
-        with gradients(), evaluating(model):
+        with gradients(), retainable(), evaluating(model):
             size = rows_within(self.memory, model, place, x, self.at)
             s = torch.cat([self._norms(place, leaf(rows), generator) for rows in torch.split(x, size)])
         relative_error = 0.0 if self.probes is None else 1 / sqrt(2 * self.probes)

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from poise.classifier import Classifier, Forward, evaluating, gradients, leaf, run
+from poise.classifier import Classifier, Forward, evaluating, gradients, leaf, retainable, run
 from poise.features.chunks import rows_within
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.tokens import Input, Removal, Tokens, without_each
@@ -123,6 +123,7 @@ def _input_gradient(forward: Forward, retain_graph: bool) -> Tensor:
         scale = forward.scaler.scale(torch.ones((), device=total.device)) / len(forward.losses)
     else:
         scale = 1024.0 / len(forward.losses) if forward.z.dtype == torch.float16 else 1.0
-    (gradient,) = torch.autograd.grad(total * scale, forward.x, retain_graph=retain_graph)
+    with retainable():
+        (gradient,) = torch.autograd.grad(total * scale, forward.x, retain_graph=retain_graph)
     unscaled: Tensor = gradient.to(torch.promote_types(gradient.dtype, torch.float32)) / scale
     return unscaled

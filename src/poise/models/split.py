@@ -76,7 +76,7 @@ class SplitClassifier(nn.Module):
     @torch.no_grad()
     def _check(self, x: Input) -> None:
         with evaluating(self):
-            expected, got = self.forward(x[:2]).float(), self._try_head(self._embed(x[:2]))
+            expected, got = self.forward(x[:2]).float(), self._try(x[:2])
         slack = 1e-3 * expected.abs().max().item()
         if got is None or got.shape != expected.shape or not got.allclose(expected, atol=slack, equal_nan=True):
             raise ValueError(
@@ -85,9 +85,10 @@ class SplitClassifier(nn.Module):
             )
         self._checked = True
 
-    def _try_head(self, z: Tensor) -> Tensor | None:
+    def _try(self, x: Input) -> Tensor | None:
+        """head(embed(x)); None where the shapes of a wrong head do not fit."""
         try:
-            out: Tensor = self.head(z)
+            out: Tensor = self.head(self._embed(x))
         except RuntimeError:
             return None
         return out.float()

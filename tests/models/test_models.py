@@ -1,0 +1,129 @@
+"""The paper's networks: shapes, numbers of weights, and what a missing token means."""
+
+import pytest
+import torch
+from toys import sentences
+
+from poise import LeNet, ResNet, ResNetV2, Tokens, Transformer, resnet56, resnet_v2_50
+
+
+def num_weights(model: torch.nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def small_resnet_v2() -> ResNetV2:
+    return ResNetV2(5, [(1, 8, 1), (2, 16, 2)])
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "width", "classes"),
+    [
+        (LeNet(15), torch.rand(2, 1, 28, 28), 84, 15),
+        (LeNet(10, in_channels=3, size=32), torch.rand(2, 3, 32, 32), 84, 10),
+        (ResNet(10, [(1, 4, 1), (1, 8, 2)]), torch.rand(2, 3, 32, 32), 8, 10),
+        (small_resnet_v2(), torch.rand(2, 3, 64, 48), 64, 5),
+        (Transformer(2, vocabulary=20, width=16), sentences([4, 6]), 16, 2),
+    ],
+    ids=["LeNet", "LeNet RGB", "ResNet", "ResNetV2", "Transformer"],
+)
+def test_forward_is_head_of_embed(model, x, width: int, classes: int) -> None:
+    model.eval()
+    z = model.embed(x)
+    assert z.shape == (2, width)
+    assert model(x).shape == (2, classes)
+    assert torch.equal(model(x), model.head(z))
+
+
+def test_resnet56_is_the_published_network() -> None:
+    """853,018 weights for 10 classes, 55 convolutions and a linear layer."""
+    model = resnet56(10)
+    assert num_weights(model) == 853_018
+    assert sum(isinstance(module, torch.nn.Conv2d) for module in model.modules()) == 55
+    assert model.embed(torch.rand(2, 3, 32, 32)).shape == (2, 64)
+
+
+def test_resnet_v2_50_is_the_published_network() -> None:
+    """25.55 million weights for 1000 classes; 49 convolutions on the way and 4 shortcuts."""
+    model = resnet_v2_50(1000)
+    assert num_weights(model) == 25_549_352
+    assert sum(isinstance(module, torch.nn.Conv2d) for module in model.modules()) == 49 + 4
+
+
+def test_resnet_v2_50_is_timm_s() -> None:
+    timm = pytest.importorskip(
+        "timm", reason="timm needs torchvision, which does not go with every build of torch", exc_type=Exception
+    )
+    ours, theirs = resnet_v2_50(10).eval(), timm.create_model("resnetv2_50", num_classes=10).eval()
+    weights = iter(theirs.state_dict().items())
+    shortcuts = {n: v for n, v in theirs.state_dict().items() if "downsample" in n}
+    rest = iter([v for n, v in theirs.state_dict().items() if "downsample" not in n])
+    assert weights and shortcuts
+    own = ours.state_dict()
+    shortcut_values = iter(shortcuts.values())
+    for name in own:
+        value = next(shortcut_values) if "shortcut" in name else next(rest)
+        assert own[name].shape == value.shape, name
+        own[name].copy_(value.reshape(own[name].shape))
+    x = torch.rand(2, 3, 96, 96)
+    normalised = ours.normalize(x)
+    torch.testing.assert_close(ours(x), theirs(normalised), rtol=1e-4, atol=1e-4)
+
+
+def test_images_are_normalised_inside() -> None:
+    model = ResNet(10, [(1, 4, 1)], mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+    torch.testing.assert_close(model.normalize(torch.full((1, 3, 2, 2), 0.75)), torch.ones(1, 3, 2, 2))
+    assert not any("normalize" in name for name in model.state_dict())
+
+
+def test_a_shortcut_skips_pixels_and_pads_channels() -> None:
+    model = ResNet(10, [(1, 4, 1), (1, 8, 2)])
+    x = torch.rand(1, 4, 6, 6)
+    short = model.blocks[1]._shortcut(x)
+    assert torch.equal(short[:, 2:6], x[:, :, ::2, ::2])
+    assert (short[:, :2] == 0).all() and (short[:, 6:] == 0).all()
+
+
+def transformer() -> Transformer:
+    return Transformer(2, vocabulary=20, width=16, heads=2).eval()
+
+
+def test_padding_does_not_exist_for_the_transformer() -> None:
+    model, x = transformer(), sentences([4, 6])
+    longer = Tokens(torch.nn.functional.pad(x.ids, (0, 3), value=7), torch.nn.functional.pad(x.mask, (0, 3)))
+    torch.testing.assert_close(model(longer), model(x))
+
+
+def test_a_removed_token_leaves_no_trace_but_its_place() -> None:
+    model, x = transformer(), sentences([5, 5])
+    chosen = torch.zeros_like(x.mask)
+    chosen[:, 2] = True
+    other = Tokens(x.ids.where(~chosen, (x.ids + 1) % 20), x.mask)
+    torch.testing.assert_close(model(x.without(chosen)), model(other.without(chosen)))
+    assert not torch.allclose(model(x.without(chosen, "delete")), model(x.without(chosen)))
+
+
+def test_an_empty_sentence_has_embedding_zero() -> None:
+    model, x = transformer(), sentences([3, 2])
+    empty = x.without(x.mask & (torch.arange(2)[:, None] == 1))
+    z = model.embed(empty)
+    assert (z[1] == 0).all()
+    assert z.isfinite().all()
+
+
+def test_the_paper_s_transformer_by_default() -> None:
+    model = Transformer(2, vocabulary=30522)
+    assert (len(model.layers), model.layers[0].heads, model.layers[0].expand.out_features) == (3, 8, 256)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: LeNet(10, size=12), "at least 16 pixels"),
+        (lambda: Transformer(2, 20, width=10, heads=3), "multiple of heads"),
+        (lambda: ResNet(10, [(1, 4, 1)], std=(1.0, 0.0, 1.0)), "std above 0"),
+        (lambda: Transformer(2, 20, width=8, max_length=4)(sentences([5])), "max_length=4"),
+    ],
+)
+def test_bad_settings_are_named(build, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build()

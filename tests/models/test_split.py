@@ -1,0 +1,192 @@
+"""split: any classifier as embed + head, nothing copied, nothing changed."""
+
+import copy
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from toys import sentences
+
+from poise import FCL, Gaussian, GradientUtility, InfoNCE, JacobianSensitivity, TopBottom, split
+
+
+class Nested(nn.Module):
+    """A model whose head is two levels down, with train-mode randomness in its own forward (VGG, DenseNet)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU())
+        self.scale = nn.Parameter(torch.ones(5))
+        self.register_buffer("shift", torch.zeros(5))
+        self.classifier = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.dropout(self.body(x), 0.5, self.training)
+        return self.classifier(x * self.scale + self.shift)
+
+
+class Softmaxed(Nested):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).softmax(1)
+
+
+class Sentences(nn.Module):
+    """A Hugging Face style model: input_ids and attention_mask in, an object with logits out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 6)
+        self.score = nn.Linear(6, 2)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
+        hidden = self.score(self.words(input_ids))  # the head works on every token; the last one is taken after it
+        return SimpleNamespace(logits=hidden[torch.arange(len(hidden)), attention_mask.sum(1) - 1])
+
+
+@pytest.mark.parametrize(
+    ("model", "head"),
+    [
+        (nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3)), "2"),
+        (Nested(), "classifier.2"),
+        (nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3))), "1.1"),
+    ],
+)
+def test_the_head_is_found_and_the_model_stays(model: nn.Module, head: str) -> None:
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    classifier, x = split(model), torch.rand(4, 6)
+    assert classifier.head_name == head
+    assert classifier.head is model.get_submodule(head)
+    model.eval()
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x))
+    torch.testing.assert_close(classifier(x), model(x))
+    assert model.state_dict().keys() == before.keys()
+    assert {id(p) for p in classifier.parameters()} == {id(p) for p in model.parameters()}
+
+
+def test_training_the_split_trains_the_model() -> None:
+    model, x, y = Nested(), torch.rand(8, 6), torch.arange(8) % 3
+    classifier = split(model)
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=0.1)
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    FCL(GradientUtility(), TopBottom(2), Gaussian(0.1), InfoNCE(0.1), 1.0)(classifier, x, y).total.backward()
+    optimizer.step()
+    assert all(not torch.equal(p, before[name]) for name, p in model.named_parameters())
+
+
+def test_modes_follow_the_user_s_own_model() -> None:
+    model = Nested()
+    classifier, x = split(model), torch.rand(4, 6)
+    model.eval()
+    assert torch.equal(classifier.embed(x), classifier.embed(x))
+    model.train()
+    assert not torch.equal(classifier.embed(x), classifier.embed(x))
+
+
+def test_moves_and_conversions_reach_parameters_and_buffers() -> None:
+    model = Nested().eval()
+    classifier = split(model).double()
+    model.shift = torch.ones(5, dtype=torch.float64)
+    x = torch.rand(4, 6, dtype=torch.float64)
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x))
+
+
+def test_a_copy_is_independent() -> None:
+    classifier, x = split(Nested().eval()), torch.rand(4, 6)
+    other = copy.deepcopy(classifier)
+    with torch.no_grad():
+        other.model.scale.zero_()
+    assert not torch.allclose(other.embed(x), classifier.embed(x))
+    torch.testing.assert_close(other.head(other.embed(x)), other.model(x))
+
+
+def test_sentences_in_the_hugging_face_convention() -> None:
+    model, x = Sentences(), sentences([4, 6, 2])
+    classifier = split(model)
+    expected = model(input_ids=x.ids, attention_mask=x.mask.long()).logits
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), expected)
+    assert classifier.embed(x).shape == (3, 6)
+
+
+def test_a_call_of_one_s_own() -> None:
+    classifier = split(Sentences(), call=lambda model, x: model(x, torch.ones_like(x)))
+    assert classifier(torch.ones(2, 3, dtype=torch.long)).shape == (2, 2)
+
+
+def test_inner_layers_are_named_as_in_the_split() -> None:
+    s = JacobianSensitivity(at="model.body.0")(split(Nested()), torch.rand(2, 6))
+    assert s.shape == (2, 6)
+
+
+def test_checking_runs_once_on_two_examples_and_changes_nothing() -> None:
+    model = Nested()
+    sizes = []
+    model.body.register_forward_hook(lambda module, args, output: sizes.append((len(output), module.training)))
+    classifier, x = split(model), torch.rand(5, 6)
+    classifier.embed(x)
+    classifier.embed(x)
+    assert sizes == [(2, False), (2, False), (5, True), (5, True)]
+    assert model.body[1].num_batches_tracked == 2
+
+
+@pytest.mark.parametrize("model", [Softmaxed(), nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3), nn.LayerNorm(3))])
+def test_a_head_that_is_not_last_is_refused(model: nn.Module) -> None:
+    head = "classifier.2" if isinstance(model, Softmaxed) else "1"
+    with pytest.raises(ValueError, match=f"'{head}' is not the model's last layer"):
+        split(model, head=head).embed(torch.rand(4, 6))
+
+
+def test_a_layer_in_the_middle_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"not the model's last layer.*classifier.2 \(4 → 3\)"):
+        split(Nested(), head="body.0").embed(torch.rand(4, 6))
+
+
+def test_a_head_in_doubt_lists_the_candidates() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(6, 4), nn.Linear(4, 3)
+
+    with pytest.raises(ValueError, match=r"no layer is clearly the head.*second \(4 → 3\), first \(6 → 4\)"):
+        split(Two())
+    with pytest.raises(ValueError, match=r"has no layer 'third'.*second \(4 → 3\)"):
+        split(Two(), head="third")
+    with pytest.raises(ValueError, match="no layer is clearly the head"):
+        split(nn.Sequential(nn.Linear(6, 3), nn.Softmax(1)))
+
+
+def test_timm_s_own_word_for_the_head() -> None:
+    class Timm(Nested):
+        def get_classifier(self) -> nn.Module:
+            return self.classifier[2]
+
+    assert split(Timm()).head_name == "classifier.2"
+
+
+def test_a_compiled_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="split the model first"):
+        split(torch.compile(Nested()))
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet18", "vgg11", "mobilenet_v3_small", "vit_b_16", "densenet121", "convnext_tiny"]
+)
+def test_torchvision(name: str) -> None:
+    models = pytest.importorskip(
+        "torchvision.models", reason="torchvision does not go with this torch", exc_type=Exception
+    )
+    model = getattr(models, name)(num_classes=7).eval()
+    classifier, x = split(model), torch.rand(2, 3, 224, 224)
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet18", "vit_tiny_patch16_224", "convnext_atto", "efficientnet_b0", "resnetv2_50"]
+)
+def test_timm(name: str) -> None:
+    timm = pytest.importorskip(
+        "timm", reason="timm needs torchvision, which does not go with this torch", exc_type=Exception
+    )
+    model = timm.create_model(name, num_classes=7).eval()
+    classifier, x = split(model), torch.rand(2, 3, 224, 224)
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,46 @@
+"""Hugging Face classifiers, built from their configurations: no download."""
+
+import pytest
+import torch
+from toys import sentences
+
+from poise import FCL, InfoNCE, RemovalSensitivity, RemovalUtility, Remove, TopBottomFraction, split
+
+transformers = pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+
+TINY = {"vocab_size": 20, "num_labels": 3, "max_position_embeddings": 32}
+ENCODER = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+CONFIGS = {
+    "bert": {**TINY, **ENCODER},
+    "roberta": {**TINY, **ENCODER},
+    "distilbert": {**TINY, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 16},
+    "gpt2": {
+        "vocab_size": 20,
+        "num_labels": 3,
+        "n_positions": 32,
+        "n_embd": 16,
+        "n_layer": 2,
+        "n_head": 2,
+        "pad_token_id": 0,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_the_head_is_found_and_gives_the_model_s_logits(kind: str) -> None:
+    config = transformers.AutoConfig.for_model(kind, **CONFIGS[kind])
+    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    classifier, x = split(model), sentences([6, 4, 5])
+    expected = model(input_ids=x.ids, attention_mask=x.mask.long()).logits
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), expected)
+    assert RemovalSensitivity()(classifier, x).shape == x.ids.shape
+
+
+def test_a_training_step() -> None:
+    config = transformers.AutoConfig.for_model("bert", **CONFIGS["bert"])
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    objective = FCL(RemovalUtility(), TopBottomFraction(0.2), Remove(), InfoNCE(0.1), weight=0.5)
+    loss = objective(split(model), sentences([6, 4, 5], special=True), torch.tensor([0, 1, 2]))
+    loss.total.backward()
+    assert loss.total.isfinite()
+    assert all(p.grad is not None for p in model.parameters())

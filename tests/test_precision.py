@@ -1,0 +1,151 @@
+"""Half precision, torch.compile, channels_last, gradient accumulation: the step works as part of PyTorch."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from toys import ConvNet, Smooth
+
+from poise import FCL, Gaussian, GradientUtility, InfoNCE, TopBottom
+from poise.classifier import leaf, run
+from poise.losses import CrossEntropy
+
+OBJECTIVE = FCL(GradientUtility(), TopBottom(8), Gaussian(0.5), InfoNCE(0.1), weight=0.5)
+
+
+def images(batch: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.rand(batch, 3, 6, 6, generator=torch.Generator().manual_seed(5)), torch.arange(batch) % 4
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(7)
+
+
+class Scaler:
+    """The part of torch.amp.GradScaler that an objective uses, with a fixed scale."""
+
+    def __init__(self, scale: float) -> None:
+        self.factor = scale
+
+    def scale(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs * self.factor
+
+
+class Faint(nn.Module):
+    """A network whose input gradients are about 1e-8: below what float16 can hold, well within float32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(8, 4, bias=False)
+        self.head = nn.Linear(4, 3, bias=False)
+        self.body.weight.data.mul_(1e-4)
+        self.head.weight.data.mul_(1e-4)
+
+    def embed(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.embed(x))
+
+
+def utility_in_float16(model: nn.Module, x: torch.Tensor, y: torch.Tensor, scaler: Scaler | None) -> torch.Tensor:
+    forward = run(model, leaf(x), y, CrossEntropy(), scaler=scaler)
+    return GradientUtility()(model, x, y, forward=forward)
+
+
+def test_float16_utility_underflows_without_a_scale_and_not_with_one() -> None:
+    model, x, y = Faint(), torch.rand(4, 8), torch.tensor([0, 1, 2, 0])
+    exact = GradientUtility()(model, x, y)
+    half = copy.deepcopy(model).half()
+    assert exact.min() > 0 and exact.max() < 6e-8
+    lost = utility_in_float16(half, x.half(), y, Scaler(1.0))
+    assert (lost == 0).float().mean() > 0.5
+    kept = utility_in_float16(half, x.half(), y, Scaler(2.0**16))
+    assert kept.dtype == torch.float32
+    torch.testing.assert_close(kept, exact, rtol=0.1, atol=1e-9)
+
+
+def test_a_half_model_without_a_scaler_gets_a_fixed_scale() -> None:
+    model, x, y = Smooth(8).half(), torch.rand(4, 8).half(), torch.tensor([0, 1, 2, 0])
+    u = GradientUtility()(model, x, y)
+    torch.testing.assert_close(u, GradientUtility()(copy.deepcopy(model).float(), x.float(), y), rtol=0.05, atol=1e-3)
+    loss = FCL(GradientUtility(), TopBottom(2), Gaussian(0.5), InfoNCE(0.1), 0.5)(model, x, y)
+    assert loss.total.dtype == torch.float32
+    loss.total.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_a_scale_that_overflows_drops_the_contrast_and_not_the_run() -> None:
+    model, x, y = Smooth(8).half(), torch.rand(4, 8).half(), torch.tensor([0, 1, 2, 0])
+    objective = FCL(GradientUtility(), TopBottom(2), Gaussian(0.5), InfoNCE(0.1), 0.5)
+    loss = objective(model, x, y, scaler=Scaler(2.0**40))
+    assert loss.parts["contrast"] == 0
+    assert loss.total.isfinite()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype: torch.dtype) -> None:
+    model, (x, y) = ConvNet(), images()
+    exact = OBJECTIVE(copy.deepcopy(model), x, y, generator=seeded())
+    with torch.autocast("cpu", dtype=dtype):
+        loss = OBJECTIVE(model, x, y, generator=seeded())
+    loss.total.backward()
+    assert loss.total.dtype == torch.float32
+    assert loss.total.item() == pytest.approx(exact.total.item(), rel=0.1)
+
+
+def test_a_grad_scaler_step() -> None:
+    model, (x, y) = ConvNet(), images()
+    scaler = torch.amp.GradScaler("cpu", init_scale=256.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = model.conv.weight.detach().clone()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = OBJECTIVE(model, x, y, scaler=scaler)
+    scaler.scale(loss.total).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert not torch.equal(model.conv.weight, before)
+
+
+def test_channels_last_reaches_every_view() -> None:
+    model, (x, y) = ConvNet().to(memory_format=torch.channels_last), images()
+    seen = []
+    model.conv.register_forward_hook(
+        lambda module, args, output: seen.append(args[0].is_contiguous(memory_format=torch.channels_last))
+    )
+    loss = OBJECTIVE(model, x.to(memory_format=torch.channels_last), y, generator=seeded())
+    loss.total.backward()
+    assert seen == [True, True]
+
+
+def test_a_compiled_embed_gives_the_same_step() -> None:
+    torch._dynamo.reset()
+    model, (x, y) = ConvNet(), images()
+    compiled = copy.deepcopy(model)
+    compiled.embed = torch.compile(compiled.embed, backend="aot_eager")
+    for step in range(2):
+        losses = [OBJECTIVE(m, x, y, step, generator=seeded()).total for m in (model, compiled)]
+        torch.testing.assert_close(*losses)
+        for m, loss in zip((model, compiled), losses, strict=True):
+            m.zero_grad()
+            loss.backward()
+        for p, q in zip(model.parameters(), compiled.parameters(), strict=True):
+            torch.testing.assert_close(p.grad, q.grad)
+
+
+def test_accumulated_micro_batches_add_up() -> None:
+    """The negatives are those of the micro-batch; the gradients of the two halves add up like any loss's."""
+    model, (x, y) = Smooth(108), images()
+    y = y % 3
+    halves = [(x[:4], y[:4]), (x[4:], y[4:])]
+    separate = []
+    for half, labels in halves:
+        model.zero_grad()
+        (OBJECTIVE(model, half, labels, generator=seeded()).total / 2).backward()
+        separate.append([p.grad.clone() for p in model.parameters()])
+    model.zero_grad()
+    for half, labels in halves:
+        (OBJECTIVE(model, half, labels, generator=seeded()).total / 2).backward()
+    for p, a, b in zip(model.parameters(), *separate, strict=True):
+        torch.testing.assert_close(p.grad, a + b)
