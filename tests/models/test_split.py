@@ -68,10 +68,10 @@ def test_training_the_split_trains_the_model() -> None:
     model, x, y = Nested(), torch.rand(8, 6), torch.arange(8) % 3
     classifier = split(model)
     optimizer = torch.optim.SGD(classifier.parameters(), lr=0.1)
-    before = {name: p.clone() for name, p in model.named_parameters()}
+    before = {name: model.get_parameter(name).clone() for name in ("body.0.weight", "scale", "classifier.2.weight")}
     FCL(GradientUtility(), TopBottom(2), Gaussian(0.1), InfoNCE(0.1), 1.0)(classifier, x, y).total.backward()
     optimizer.step()
-    assert all(not torch.equal(p, before[name]) for name, p in model.named_parameters())
+    assert all(not torch.equal(model.get_parameter(name), value) for name, value in before.items())
 
 
 def test_modes_follow_the_user_s_own_model() -> None:
@@ -153,6 +153,21 @@ def test_a_head_in_doubt_lists_the_candidates() -> None:
         split(Two(), head="third")
     with pytest.raises(ValueError, match="no layer is clearly the head"):
         split(nn.Sequential(nn.Linear(6, 3), nn.Softmax(1)))
+
+
+def test_a_head_that_is_a_1x1_convolution() -> None:
+    class Convolved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Conv2d(2, 5, 3), nn.Conv2d(5, 3, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.body(x).mean((2, 3), keepdim=True)).flatten(1)
+
+    model, x = Convolved(), torch.rand(4, 2, 6, 6)
+    classifier = split(model, head="head")
+    assert classifier.embed(x).shape == (4, 5)
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x))
 
 
 def test_timm_s_own_word_for_the_head() -> None:

@@ -104,9 +104,9 @@ def _choose(
 
 
 def _ascending(rows: Tensor, generator: torch.Generator | None) -> Tensor:
-    """[B, N] the features of each row from least to most; equal ones in random order."""
-    shuffled = torch.rand(rows.shape, device=rows.device, generator=generator).argsort(dim=1)
-    return shuffled.gather(1, rows.gather(1, shuffled).argsort(dim=1, stable=True))
+    """[B, N] the features of each row from least to most; equal ones in a random order, drawn once for all rows."""
+    shuffled = torch.randperm(rows.shape[1], device=rows.device, generator=generator)
+    return shuffled[rows[:, shuffled].argsort(dim=1, stable=True)]
 
 
 def _at(order: Tensor, chosen: Tensor) -> Tensor:

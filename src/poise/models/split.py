@@ -55,8 +55,10 @@ class SplitClassifier(nn.Module):
         self._checked = False
 
     @property
-    def head(self) -> nn.Module:
-        return self.model.get_submodule(self.head_name)
+    def head(self) -> Callable[[Tensor], Tensor]:
+        """The layer itself; a 1x1 convolution, as some networks have it, works on vectors."""
+        layer = self.model.get_submodule(self.head_name)
+        return (lambda z: layer(z[:, :, None, None]).flatten(1)) if isinstance(layer, nn.Conv2d) else layer
 
     def embed(self, x: Input) -> Tensor:
         """z: what reaches the head."""

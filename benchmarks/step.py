@@ -1,0 +1,162 @@
+"""What a training step costs: XE, FCL, FCL written the plain way; and our contrast beside pytorch-metric-learning's.
+
+    python benchmarks/step.py                                        # 2 cores: LeNet, batch 128, float32
+    python benchmarks/step.py --network resnet56 --batch 1024 --device cuda --bf16 --compile
+
+Every number is the median of interleaved repetitions in one run on one machine. Counting a forward as 1, a backward to
+the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain way 11.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from poise import FCL, XE, CrossEntropy, Gaussian, GradientUtility, InfoNCE, LeNet, TopBottom, resnet56
+from poise.classifier import evaluating
+
+NETWORKS = {"lenet": (lambda: LeNet(15), (1, 28, 28)), "resnet56": (lambda: resnet56(10), (3, 32, 32))}
+FCL_STEP = FCL(GradientUtility(), TopBottom(k=256), Gaussian(sigma=0.5), InfoNCE(temperature=0.1), weight=1e-3)
+
+
+def xe(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return XE()(model, x, y).total
+
+
+def fcl(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return FCL_STEP(model, x, y).total
+
+
+def fcl_plainly(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """A pass of its own for the utility, then one forward each for x, near and far."""
+    image = x.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(CrossEntropy()(model.head(model.embed(image)), y).sum(), image)
+    low, high = FCL_STEP.select(gradient.abs().float())
+    z = model.embed(x)
+    with evaluating(model):
+        near, far = model.embed(FCL_STEP.perturb(x, low)), model.embed(FCL_STEP.perturb(x, high))
+    return CrossEntropy()(model.head(z), y).mean() + FCL_STEP.weight * FCL_STEP.contrast(z, near, far)
+
+
+STEPS = {"XE": xe, "FCL": fcl, "FCL, the plain way": fcl_plainly}
+
+
+def timed(work: Callable[[], object], device: torch.device, calls: int = 5) -> float:
+    """Milliseconds of one of several calls in a row, as training makes them: the device is never left waiting."""
+    begin = time.perf_counter()
+    for _ in range(calls):
+        work()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return 1000 * (time.perf_counter() - begin) / calls
+
+
+def medians(works: dict[str, Callable[[], object]], device: torch.device, repeats: int) -> dict[str, float]:
+    """The median time of each, taken in turns so that a drift of the machine meets all of them."""
+    for work in works.values():
+        for _ in range(3):
+            work()
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            times[name].append(timed(work, device))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def time_steps(arguments: argparse.Namespace, device: torch.device, compiled: bool) -> dict[str, float]:
+    build, shape = NETWORKS[arguments.network]
+    x = torch.rand(arguments.batch, *shape, device=device).to(memory_format=torch.channels_last)
+    y = torch.randint(10, (arguments.batch,), device=device)
+    works = {}
+    for name, step in STEPS.items():
+        torch.manual_seed(0)
+        model = build().to(device, memory_format=torch.channels_last)
+        if compiled:
+            model.embed = torch.compile(model.embed)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, nesterov=True)
+
+        def work(model: nn.Module = model, step=step, optimizer=optimizer) -> None:
+            optimizer.zero_grad()
+            with torch.autocast(device.type, torch.bfloat16) if arguments.bf16 else nullcontext():
+                total = step(model, x, y)
+            total.backward()
+            optimizer.step()
+
+        works[name] = work
+    return medians(works, device, arguments.repeats)
+
+
+def contrasts(batch: int, device: torch.device) -> dict[str, Callable[[], object]]:
+    """One forward and backward of Eq. 6 on [batch, 64], ours and with explicit pairs in pytorch-metric-learning."""
+    from pytorch_metric_learning.losses import NTXentLoss
+
+    z, near, far = (torch.randn(batch, 64, device=device, requires_grad=True) for _ in range(3))
+    own = torch.arange(batch, device=device)
+    anchors, others = (own[:, None] != own[None, :]).nonzero().unbind(1)
+    pairs = (own, own + batch, torch.cat([anchors, own]), torch.cat([others, own + 2 * batch]))
+    peer, ours = NTXentLoss(temperature=0.1), InfoNCE(temperature=0.1)
+    return {
+        "ours": lambda: ours(z, near, far).backward(),
+        "pytorch-metric-learning": lambda: peer(torch.cat([z, near, far]), indices_tuple=pairs).backward(),
+    }
+
+
+def contrast_memory(batch: int, device: torch.device) -> dict[str, float]:
+    """The same, in MB at the peak; on CUDA only."""
+    peaks = {}
+    for name, work in contrasts(batch, device).items():
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        work()
+        peaks[name] = (torch.cuda.max_memory_allocated() - before) / 1e6
+    return peaks
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", choices=NETWORKS, default="lenet")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--bf16", action="store_true", help="bf16 autocast")
+    parser.add_argument("--compile", action="store_true", help="also with torch.compile")
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--contrast", type=int, nargs="*", default=[128, 256], help="batch sizes for the contrast")
+    parser.add_argument("--out", type=Path, help="write the numbers as JSON")
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    threads = f"{platform.machine()}, {torch.get_num_threads()} threads"
+    name = torch.cuda.get_device_name() if device.type == "cuda" else threads
+    record: dict[str, object] = {"device": name, "torch": torch.__version__, "python": platform.python_version()}
+    precision = "bf16" if arguments.bf16 else "float32"
+    print(f"{arguments.network}, batch {arguments.batch}, {precision}, {name}, torch {torch.__version__}\n")
+    print("| step | how | ms | / XE | / FCL |\n|---|---|---:|---:|---:|")
+    for how in ["eager", "compiled"] if arguments.compile else ["eager"]:
+        times = time_steps(arguments, device, how == "compiled")
+        record[how] = times
+        for step, ms in times.items():
+            print(f"| {step} | {how} | {ms:.2f} | {ms / times['XE']:.2f} | {ms / times['FCL']:.2f} |", flush=True)
+    print("\n| contrast, forward and backward | batch | ms | / ours | MB |\n|---|---:|---:|---:|---:|")
+    for batch in arguments.contrast:
+        times = medians(contrasts(batch, device), device, min(arguments.repeats, 5))
+        memory = contrast_memory(batch, device) if device.type == "cuda" else {}
+        record[f"contrast {batch}"] = {"ms": times, "MB": memory}
+        for name, ms in times.items():
+            megabytes = f"{memory[name]:.0f}" if memory else "–"
+            print(f"| {name} | {batch} | {ms:.2f} | {ms / times['ours']:.1f} | {megabytes} |", flush=True)
+    if arguments.out:
+        arguments.out.write_text(
+            json.dumps({**record, "arguments": {k: str(v) for k, v in vars(arguments).items()}}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""On a CUDA device: the same numbers, no stall, and errors that leave the device alive."""
+
+import copy
+
+import pytest
+import torch
+from toys import ConvNet, Smooth
+
+from poise import (
+    FCL,
+    XE,
+    CLGaussian,
+    Gaussian,
+    GivenUtility,
+    GradientUtility,
+    InfoNCE,
+    JacobianSensitivity,
+    Margin,
+    PatchGaussian,
+    Standard,
+    TopBottom,
+    XEGaussian,
+)
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode"),
+]
+
+OBJECTIVES = {
+    "XE": XE(),
+    "XE+Gaussian": XEGaussian(Gaussian(0.3), weight=0.1),
+    "CL+Gaussian": CLGaussian(Gaussian(0.5), InfoNCE(0.5), weight=0.1),
+    "FCL": FCL(GradientUtility(), TopBottom(8), Gaussian(0.5), InfoNCE(0.1), weight=0.1),
+    "FCL, own forward": FCL(GradientUtility(True), TopBottom(8, "pixel"), Gaussian(0.5, (0, 1)), Margin(), weight=0.1),
+}
+
+every = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+
+
+def images(batch: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.rand(batch, 3, 6, 6, device="cuda"), torch.arange(batch, device="cuda") % 4
+
+
+def seeded(seed: int = 7) -> torch.Generator:
+    return torch.Generator("cuda").manual_seed(seed)
+
+
+@every
+def test_a_step_never_waits_for_the_device(objective) -> None:
+    model, (x, y) = ConvNet().cuda(), images()
+    objective(model, x, y).total.backward()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        objective(model, x, y, generator=seeded()).total.backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert all(p.grad is not None for p in model.parameters())
+
+
+@every
+def test_a_generator_makes_a_step_reproducible(objective) -> None:
+    model, (x, y) = ConvNet().cuda().eval(), images()
+    totals = [objective(model, x, y, generator=seeded(seed)).total.item() for seed in (1, 1)]
+    assert totals[0] == totals[1]
+
+
+def test_the_same_numbers_as_on_the_cpu() -> None:
+    """With the noise at 0 and the utility given, nothing is drawn."""
+    objective = FCL(GivenUtility(), TopBottom(8), Gaussian(0.0), InfoNCE(0.1), weight=0.5)
+    model, x, y, given = (
+        ConvNet().double(),
+        torch.rand(8, 3, 6, 6).double(),
+        torch.arange(8) % 4,
+        torch.rand(8, 3, 6, 6),
+    )
+    expected = objective(copy.deepcopy(model), x, y, given=given).total.item()
+    assert objective(model.cuda(), x.cuda(), y.cuda(), given=given.cuda()).total.item() == pytest.approx(expected)
+    u = GradientUtility()(model, x.cuda(), y.cuda())
+    torch.testing.assert_close(u.cpu(), GradientUtility()(model.cpu(), x, y))
+    s = JacobianSensitivity()(model, x)
+    torch.testing.assert_close(JacobianSensitivity()(model.cuda(), x.cuda()).cpu(), s)
+
+
+def test_a_label_out_of_range_makes_the_loss_nan_and_leaves_the_device_alive() -> None:
+    model, (x, y) = ConvNet().cuda(), images()
+    y[3] = 99
+    assert OBJECTIVES["FCL"](model, x, y).total.isnan()
+    assert torch.ones(1, device="cuda").item() == 1
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_an_input_that_is_not_finite_makes_the_loss_nan(value: float) -> None:
+    model, x, y = Smooth(8).cuda(), torch.rand(4, 8, device="cuda"), torch.arange(4, device="cuda") % 3
+    x[2, 0] = value
+    for objective in (XE(), FCL(GradientUtility(), TopBottom(2), Gaussian(0.1), InfoNCE(0.1), 0.5)):
+        assert objective(model, x, y).total.isnan()
+
+
+def test_a_batch_on_the_wrong_device_is_named() -> None:
+    model, (x, y) = ConvNet().cuda(), images()
+    with pytest.raises(ValueError, match="x is on cpu, the model is on cuda"):
+        XE()(model, x.cpu(), y)
+    with pytest.raises(ValueError, match="y is on cpu, the logits are on cuda"):
+        XE()(model, x, y.cpu())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_with_a_grad_scaler(dtype: torch.dtype) -> None:
+    model, (x, y) = ConvNet().cuda().to(memory_format=torch.channels_last), images()
+    scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=dtype):
+            loss = OBJECTIVES["FCL"](model, x.to(memory_format=torch.channels_last), y, step, scaler=scaler)
+        scaler.scale(loss.total).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert loss.total.isfinite()
+    assert loss.parts["contrast"] > 0
+
+
+def test_a_compiled_embed_gives_the_same_step() -> None:
+    torch._dynamo.reset()
+    model, (x, y) = ConvNet().cuda(), images()
+    compiled = copy.deepcopy(model)
+    compiled.embed = torch.compile(compiled.embed)
+    for _ in range(2):
+        losses = [OBJECTIVES["FCL"](m, x, y, generator=seeded()).total for m in (model, compiled)]
+        torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-4)
+        for m, loss in zip((model, compiled), losses, strict=True):
+            m.zero_grad()
+            loss.backward()
+        for p, q in zip(model.parameters(), compiled.parameters(), strict=True):
+            torch.testing.assert_close(p.grad, q.grad, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("augment", [Standard(2), PatchGaussian(3, 0.1, random_size=True)])
+def test_augmentations_draw_on_the_device_without_waiting(augment) -> None:
+    x, _ = images()
+    augment(x, seeded())
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out = augment(x, seeded(1))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert out.is_cuda
+    assert torch.equal(out, augment(x, seeded(1)))

@@ -1,0 +1,56 @@
+"""The examples run, and do what they say."""
+
+import importlib.util
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_own_loop() -> None:
+    assert load("own_loop").main(steps=300) > 0.85
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    accuracies = load("table").main(steps=200)
+    assert min(accuracies.values()) > 0.9
+    assert capsys.readouterr().out.count("pressure") == 2
+
+
+def test_teacher_utility() -> None:
+    assert min(load("teacher_utility").main(steps=60).values()) > 0.4
+
+
+def test_lightning_module() -> None:
+    pytest.importorskip("lightning", reason="pip install 'poise[lightning]'")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Lightning's own, about workers and checkpoints
+        module = load("lightning_module").main(epochs=2, accelerator="cpu", enable_progress_bar=False)
+    assert module.trainer.global_step == 16
+    assert {"xe", "contrast", "weight"} <= module.trainer.callback_metrics.keys()
+
+
+def test_huggingface_trainer() -> None:
+    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = load("huggingface_trainer").main(steps=20)
+    assert trainer.state.global_step == 20
+    assert any("loss" in row for row in trainer.state.log_history)
+
+
+def test_every_example_is_short_and_tested() -> None:
+    tested = Path(__file__).read_text()
+    for path in FOLDER.glob("*.py"):
+        assert f"def test_{path.stem}(" in tested
+        assert len(path.read_text().splitlines()) <= 100

@@ -1,0 +1,50 @@
+"""The README's code blocks run as written, and the pages point at things that exist."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.readme
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_a_code_block_runs(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(block, "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.readme
+def test_there_are_three_code_blocks() -> None:
+    assert len(BLOCKS) == 3
+
+
+def names_in(path: Path) -> set[str]:
+    """Functions and classes of a file, and `Class.method`."""
+    tree = ast.parse(path.read_text())
+    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return names | {f"{c.name}.{f.name}" for c in classes for f in c.body if isinstance(f, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    missing = [t for t in targets if not t.startswith("http") and not (page.parent / t).exists()]
+    assert missing == []
+
+
+def test_the_paper_map_names_functions_that_exist() -> None:
+    """Every `file.py:name` or `file.py:Class.method` of the map is in that file under src/poise."""
+    places = re.findall(r"`([\w/]+\.py):([\w.]+)`", (ROOT / "docs" / "paper-map.md").read_text())
+    assert len(places) > 30
+    assert [f"{f}:{n}" for f, n in places if n not in names_in(ROOT / "src" / "poise" / f)] == []
+
+
+def test_the_paper_map_s_tests_exist() -> None:
+    files = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "docs" / "paper-map.md").read_text())
+    assert [name for name in files if not (ROOT / name).exists()] == []
