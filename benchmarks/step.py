@@ -72,7 +72,18 @@ def medians(works: dict[str, Callable[[], object]], device: torch.device, repeat
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def time_steps(arguments: argparse.Namespace, device: torch.device, compiled: bool) -> dict[str, float]:
+def busy(work: Callable[[], object], device: torch.device) -> float:
+    """Milliseconds of the device's own work in one call, however long the host takes to ask for it; CUDA only."""
+    if device.type != "cuda":
+        return float("nan")
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        work()
+        torch.cuda.synchronize()
+    return sum(event.self_device_time_total for event in profile.key_averages()) / 1000
+
+
+def time_steps(arguments: argparse.Namespace, device: torch.device, compiled: bool) -> dict[str, dict[str, float]]:
     build, shape = NETWORKS[arguments.network]
     x = torch.rand(arguments.batch, *shape, device=device).to(memory_format=torch.channels_last)
     y = torch.randint(10, (arguments.batch,), device=device)
@@ -92,7 +103,8 @@ def time_steps(arguments: argparse.Namespace, device: torch.device, compiled: bo
             optimizer.step()
 
         works[name] = work
-    return medians(works, device, arguments.repeats)
+    times = medians(works, device, arguments.repeats)
+    return {name: {"ms": times[name], "busy": busy(work, device)} for name, work in works.items()}
 
 
 def contrasts(batch: int, device: torch.device) -> dict[str, Callable[[], object]]:
@@ -138,19 +150,24 @@ def main() -> None:
     record: dict[str, object] = {"device": name, "torch": torch.__version__, "python": platform.python_version()}
     precision = "bf16" if arguments.bf16 else "float32"
     print(f"{arguments.network}, batch {arguments.batch}, {precision}, {name}, torch {torch.__version__}\n")
-    print("| step | how | ms | / XE | / FCL |\n|---|---|---:|---:|---:|")
+    print("| step | how | ms | / XE | / FCL | device busy, ms | / XE |\n|---|---|---:|---:|---:|---:|---:|")
     for how in ["eager", "compiled"] if arguments.compile else ["eager"]:
         times = time_steps(arguments, device, how == "compiled")
         record[how] = times
-        for step, ms in times.items():
-            print(f"| {step} | {how} | {ms:.2f} | {ms / times['XE']:.2f} | {ms / times['FCL']:.2f} |", flush=True)
+        xe_time, fcl_time = times["XE"], times["FCL"]
+        for step, time_of in times.items():
+            ratios = f"{time_of['ms'] / xe_time['ms']:.2f} | {time_of['ms'] / fcl_time['ms']:.2f}"
+            share = (
+                f"{time_of['busy']:.2f} | {time_of['busy'] / xe_time['busy']:.2f}" if device.type == "cuda" else "- | -"
+            )
+            print(f"| {step} | {how} | {time_of['ms']:.2f} | {ratios} | {share} |", flush=True)
     print("\n| contrast, forward and backward | batch | ms | / ours | MB |\n|---|---:|---:|---:|---:|")
     for batch in arguments.contrast:
         times = medians(contrasts(batch, device), device, min(arguments.repeats, 5))
         memory = contrast_memory(batch, device) if device.type == "cuda" else {}
         record[f"contrast {batch}"] = {"ms": times, "MB": memory}
         for name, ms in times.items():
-            megabytes = f"{memory[name]:.0f}" if memory else "–"
+            megabytes = f"{memory[name]:.0f}" if memory else "-"
             print(f"| {name} | {batch} | {ms:.2f} | {ms / times['ours']:.1f} | {megabytes} |", flush=True)
     if arguments.out:
         arguments.out.write_text(
