@@ -14,10 +14,12 @@ LAYERS = [
     {"objectives"},
     {"training"},
     {"audit", "experiments"},
-    {"cli", "__main__", "__init__"},
+    {"cli"},
+    {"__main__", "__init__"},
 ]
 
 CONTRACTS = {
+    "data": {"errors", "unpickle", "files", "layouts", "cache", "download", "catalogue"},
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},

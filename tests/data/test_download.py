@@ -1,0 +1,93 @@
+"""Downloads against a server on loopback that misbehaves in every way."""
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_sets import Server
+
+from poise.data.download import download
+from poise.data.errors import DataMismatch, DataNotFound
+
+BODY = np.random.default_rng(0).bytes(3_000_000)
+
+
+def test_a_file_arrives_with_progress(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    seen = []
+    path = download(f"{server.url}/a.bin", tmp_path, lambda what, done, total: seen.append((what, done, total)))
+    assert path.read_bytes() == BODY
+    assert seen[-1] == ("a.bin", len(BODY), len(BODY))
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.bin"]
+
+
+def test_a_cut_download_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    server.cut_once.add("/a.bin")
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+    assert [wanted for _, wanted in server.requests] == [None, f"bytes={len(BODY) // 2}-"]
+
+
+def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
+    server.bodies["/b.bin"] = BODY
+    server.redirects["/a.bin"] = f"{server.url}/b.bin"
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+
+
+def test_a_server_that_recovers_is_asked_again(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    server.failures["/a.bin"] = 1
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+
+
+def test_a_missing_file_is_named_at_once(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(DataNotFound, match=r"/a\.bin answers 404"):
+        download(f"{server.url}/a.bin", tmp_path)
+    assert len(server.requests) == 1
+
+
+def test_a_web_page_is_not_data(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = b"<html>Sign in to continue</html>"
+    server.types["/a.bin"] = "text/html; charset=utf-8"
+    with pytest.raises(DataMismatch, match="gave a web page, not data"):
+        download(f"{server.url}/a.bin", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stall_ends_with_a_sentence(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    server.stall.add("/a.bin")
+    with pytest.raises(DataNotFound, match=r"cannot be reached: .*timed out"):
+        download(f"{server.url}/a.bin", tmp_path, timeout=0.3, tries=1)
+
+
+def test_nobody_listening_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataNotFound, match=r"cannot be reached: .*refused"):
+        download("http://127.0.0.1:9/a.bin", tmp_path, tries=1)
+
+
+def _download_slowly(url: str, folder: Path) -> None:
+    download(url, folder, lambda what, done, total: time.sleep(0.2))
+
+
+def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    process = multiprocessing.get_context("spawn").Process(
+        target=_download_slowly, args=(f"{server.url}/a.bin", tmp_path)
+    )
+    process.start()
+    part = tmp_path / "a.bin.part"
+    while not (part.exists() and part.stat().st_size > 0):
+        assert process.is_alive()
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    kept = part.stat().st_size
+    assert 0 < kept < len(BODY)
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+    assert server.requests[-1] == ("/a.bin", f"bytes={kept}-")

@@ -1,0 +1,109 @@
+"""Hostile pickles and archives: nothing runs, nothing leaves its folder, a sentence says why."""
+
+import io
+import pickle
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_sets import tar_bytes, zip_bytes
+
+from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
+from poise.data.files import Archive, ending, open_files
+from poise.data.unpickle import arrays_from_pickle
+
+TOUCHED: list[str] = []
+
+
+class Hostile:
+    def __init__(self, function: object, *arguments: object) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return self.call
+
+
+def touch(name: str) -> None:
+    TOUCHED.append(name)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        Hostile(touch, "x"),
+        Hostile(eval, "1"),
+        Hostile(getattr, "x", "upper"),
+        Hostile(np.load, "x"),
+        {"data": [Hostile(touch, "y")]},
+        Hostile(np.lib.npyio.NpzFile, "x"),
+    ],
+)
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_a_pickle_can_name_nothing_but_arrays(attack: object, protocol: int) -> None:
+    with pytest.raises(DataUnsafe, match=r"the pickle (asks for|cannot be read)"):
+        arrays_from_pickle(pickle.dumps(attack, protocol=protocol))
+    assert TOUCHED == []
+
+
+def test_arrays_of_objects_cannot_smuggle() -> None:
+    array = np.array([Hostile(touch, "z")], dtype=object)
+    with pytest.raises(DataUnsafe):
+        arrays_from_pickle(pickle.dumps(array))
+    assert TOUCHED == []
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 3, 4, 5])
+def test_arrays_numbers_and_containers_are_read(protocol: int) -> None:
+    if protocol == 5:
+        pytest.skip("numpy's protocol 5 rebuilds arrays from buffers, which no published set uses")
+    value = {"x": np.arange(6).reshape(2, 3), "y": [1, 2.5, "text", None, (True,)], "z": np.zeros(0, np.uint8)}
+    read = arrays_from_pickle(pickle.dumps(value, protocol=protocol))
+    np.testing.assert_array_equal(read["x"], value["x"])
+    assert read["y"] == value["y"]
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", pickle.dumps(np.arange(100))[:-20]])
+def test_a_broken_pickle_gets_a_sentence(data: bytes) -> None:
+    with pytest.raises(DataUnsafe, match="cannot be read"):
+        arrays_from_pickle(data)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil"])
+@pytest.mark.parametrize("make", [tar_bytes, zip_bytes])
+def test_an_archive_cannot_lead_out(name: str, make, tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(make({name: b"x"}))
+    with pytest.raises(DataUnsafe, match="leads out of the archive"):
+        Archive(path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
+def test_links_and_devices_are_refused(kind: bytes, tmp_path: Path) -> None:
+    member = tarfile.TarInfo("train")
+    member.type, member.linkname = kind, "/etc/passwd"
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(member)
+    path = tmp_path / "a.tar"
+    path.write_bytes(buffer.getvalue())
+    with pytest.raises(DataUnsafe, match="a link or a device"):
+        Archive(path)
+
+
+def test_a_damaged_archive_gets_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(tar_bytes({"a": np.random.default_rng(0).bytes(100_000)})[:50_000])
+    with pytest.raises(DataMismatch, match=r"a\.tar\.gz is (not a whole archive|damaged)"):
+        Archive(path).read("a")
+
+
+def test_a_missing_path_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataNotFound, match="nowhere does not exist"):
+        open_files(tmp_path / "nowhere")
+
+
+def test_names_end_at_the_border_of_a_part(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(zip_bytes({"x/raw/a": b"", "x/xraw/a": b"", "raw/a": b"", "x/raw/ba": b""}))
+    assert list(ending(Archive(path), "raw/a")) == ["x/raw/a", "raw/a"]

