@@ -12,7 +12,8 @@ import pytest
 from data_sets import Server, digits, idx_files, mnist_pickle_file, tar_bytes, write_folder, zip_bytes
 
 from poise.data import cache, catalogue, sources
-from poise.data.catalogue import MNIST, DataSet
+from poise.data.catalogue import MNIST
+from poise.data.dataset import DataSet
 from poise.data.download import Package
 from poise.data.errors import DataError, DataMismatch, DataNotFound
 

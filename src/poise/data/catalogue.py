@@ -6,79 +6,10 @@ is stored in a third, which depends on the images alone; so are its digests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
-
-from poise.data.cache import Item
+from poise.data.dataset import DataSet, FolderSet, corrupted, images, named_files
 from poise.data.download import Package
-from poise.data.errors import DataMismatch
-from poise.data.files import Files, first
-from poise.data.layouts import (
-    Layout,
-    cifar_binary,
-    cifar_pickle,
-    cifar_sheets,
-    idx,
-    image_folders,
-    in_canonical_order,
-    keras_npz,
-    mnist_pickle,
-)
-
-Reader: TypeAlias = Callable[[Files], Iterator[tuple[str, Item]]]
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """One set: `read` turns files in any known layout into items, and `digests` prove them."""
-
-    name: str
-    about: str
-    licence: str
-    megabytes: int
-    read: Reader = field(repr=False)
-    digests: dict[str, str] = field(repr=False)
-    addresses: tuple[tuple[str, ...], ...] = ()
-    packages: tuple[Package, ...] = ()
-
-
-def images(*layouts: Layout, canonical: bool = False) -> Reader:
-    """The arrays of the first layout that fits."""
-
-    def read(files: Files) -> Iterator[tuple[str, Item]]:
-        for layout in layouts:
-            arrays = layout(files)
-            if arrays is not None:
-                yield from (in_canonical_order(arrays) if canonical else arrays).items()
-                return
-        known = ", ".join(layout.__name__ for layout in layouts)
-        raise DataMismatch(f"no known layout ({known}) among {_some(files)}")
-
-    return read
-
-
-def named_files(wanted: dict[str, tuple[str, ...]], optional: dict[str, tuple[str, ...]] | None = None) -> Reader:
-    """Files as they are: {name in the cache: endings of the name in the source}."""
-
-    def read(files: Files) -> Iterator[tuple[str, Item]]:
-        for name, ends in wanted.items():
-            found = first(files, *ends)
-            if found is None:
-                raise DataMismatch(f"{ends[0]} is missing among {_some(files)}")
-            yield name, files.read(found)
-        for name, ends in (optional or {}).items():
-            found = first(files, *ends)
-            if found is not None:
-                yield name, files.read(found)
-
-    return read
-
-
-def _some(files: Files) -> str:
-    names = files.names()
-    return f"{len(names)} files ({', '.join(names[:4])}{', …' if len(names) > 4 else ''})"
-
+from poise.data.folders import imagenet, imagenet_c
+from poise.data.layouts import cifar_binary, cifar_pickle, cifar_sheets, idx, image_folders, keras_npz, mnist_pickle
 
 _MNIST_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 _FROST = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg", "frost6.jpg"]
@@ -201,4 +132,30 @@ SST2 = DataSet(
     addresses=(("https://dl.fbaipublicfiles.com/glue/data/SST-2.zip",),),
 )
 
-CATALOGUE = {s.name: s for s in (MNIST, CIFAR10, CIFAR100, FROST, BERT_VOCAB, SST, SST2)}
+CIFAR10_C = DataSet(
+    name="cifar10-c",
+    about="the CIFAR-10 test pictures under 19 corruptions in 5 severities",
+    licence="CC BY 4.0 (Hendrycks, Dietterich 2019)",
+    megabytes=2919,
+    read=corrupted(10),
+    digests={},
+    addresses=(("https://zenodo.org/records/2535967/files/CIFAR-10-C.tar",),),
+    md5="56bf5dcef84df0e2308c6dcbcbbd8499",
+)
+CIFAR100_C = DataSet(
+    name="cifar100-c",
+    about="the CIFAR-100 test pictures under 19 corruptions in 5 severities",
+    licence="CC BY 4.0 (Hendrycks, Dietterich 2019)",
+    megabytes=2919,
+    read=corrupted(100),
+    digests={},
+    addresses=(("https://zenodo.org/records/3555552/files/CIFAR-100-C.tar",),),
+    md5="11f0ed0f1191edbf9fa23466ae6021d3",
+)
+IMAGENET = FolderSet("imagenet", "ILSVRC 2012: train and val folders", "research use (ILSVRC)", 150_000, imagenet)
+IMAGENET_C = FolderSet("imagenet-c", "ImageNet-C: folders per corruption", "CC BY 4.0 (Hendrycks)", 75_000, imagenet_c)
+
+CATALOGUE: dict[str, DataSet | FolderSet] = {
+    each.name: each
+    for each in (MNIST, CIFAR10, CIFAR100, CIFAR10_C, CIFAR100_C, IMAGENET, IMAGENET_C, SST, SST2, FROST, BERT_VOCAB)
+}

@@ -128,6 +128,15 @@ def decode_image(data: bytes) -> np.ndarray:
         raise DataMismatch(f"a picture cannot be read: {error}") from None
 
 
+def read_npy(name: str, data: bytes) -> np.ndarray:
+    """The array of an .npy file."""
+    try:
+        array: np.ndarray = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise DataMismatch(f"{name} is not a whole .npy file: {error}") from None
+    return array
+
+
 def in_canonical_order(arrays: Arrays) -> Arrays:
     """The images of each part sorted by their digest: the same order whatever the layout, and as good as shuffled."""
     ordered: Arrays = {}

