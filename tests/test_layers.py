@@ -19,7 +19,18 @@ LAYERS = [
 ]
 
 CONTRACTS = {
-    "data": {"errors", "unpickle", "files", "folders", "dataset", "layouts", "cache", "download", "catalogue"},
+    "data": {
+        "errors",
+        "unpickle",
+        "files",
+        "folders",
+        "dataset",
+        "stream",
+        "layouts",
+        "cache",
+        "download",
+        "catalogue",
+    },
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},

@@ -1,0 +1,115 @@
+"""Synthetic MNIST (section 4.2): a small digit in a corner decides the class of some digits and not of others.
+
+    digits 5-9 with a corner digit keep their class
+    digits 0-4 with a corner digit become classes 10-14
+
+    training     every 0-4 without and every 5-9 with a corner digit, about 5,000 each; 50 each of 10-14
+    validation   every digit once (5-9 with a corner digit), and every 0-4 once more, as 10-14: about 15,000
+    test         the same
+
+Training and validation share no digit image (the first 50,000 and the last 10,000 of MNIST's training set), corner
+digits included; the test set is made of MNIST's. Everything is drawn from one seed by a frozen stream, and digits are
+scaled in integers: the same bytes on every machine.
+
+Axes: N images, H = W = 28.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from poise.data.stream import Stream
+
+
+@dataclass(frozen=True, eq=False)
+class Digits:
+    """Images with what they are made of: x, y, the digit in the centre, and the corner (0-3, or -1 for none)."""
+
+    x: np.ndarray  # [N, 28, 28] uint8
+    y: np.ndarray  # [N] uint8, 0-14
+    digit: np.ndarray  # [N] uint8, 0-9
+    corner: np.ndarray  # [N] int8: top left, top right, bottom left, bottom right
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class SyntheticMNIST:
+    """The recipe. `corner_size` is the corner digit's side, `rare` the number of each of 10-14 in training."""
+
+    corner_size: int = 7
+    scaling: Literal["area", "nearest"] = "area"
+    rare: int = 50
+    validation: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.corner_size <= 14:
+            raise ValueError(f"corner_size={self.corner_size} must lie between 1 and 14 pixels")
+
+    def __call__(self, mnist: dict[str, np.ndarray]) -> dict[str, Digits]:
+        """train_x, train_y, test_x, test_y of MNIST → train, validation, test."""
+        cut = len(mnist["train_y"]) - self.validation
+        train_x, train_y = np.asarray(mnist["train_x"]), np.asarray(mnist["train_y"])
+        pools = {
+            "train": (train_x[:cut], train_y[:cut]),
+            "validation": (train_x[cut:], train_y[cut:]),
+            "test": (np.asarray(mnist["test_x"]), np.asarray(mnist["test_y"])),
+        }
+        return {part: self._make(x, y, part) for part, (x, y) in pools.items()}
+
+    def _make(self, x: np.ndarray, y: np.ndarray, part: str) -> Digits:
+        stream = Stream(self.seed, "synthetic mnist", part)
+        small = np.flatnonzero(y < 5)
+        extra = self._rare(y, stream) if part == "train" else small
+        centre = np.concatenate([np.arange(len(y)), extra])
+        with_corner = np.concatenate([y >= 5, np.ones(len(extra), bool)])
+        corner = np.where(with_corner, stream.integers(4, len(centre)), -1).astype(np.int8)
+        corner_digit = stream.integers(len(y), len(centre))
+        images = x[centre].copy()
+        self._paste(images, corner, x[corner_digit])
+        labels = np.concatenate([y, y[extra] + 10]).astype(np.uint8)
+        return Digits(images, labels, y[centre], corner)
+
+    def _rare(self, y: np.ndarray, stream: Stream) -> np.ndarray:
+        """`rare` images of each digit 0-4."""
+        chosen = []
+        for digit in range(5):
+            places = np.flatnonzero(y == digit)
+            if len(places) < self.rare:
+                raise ValueError(f"rare={self.rare}, but there are only {len(places)} images of digit {digit}")
+            chosen.append(np.sort(places[stream.permutation(len(places))[: self.rare]]))
+        return np.concatenate(chosen)
+
+    def _paste(self, images: np.ndarray, corner: np.ndarray, digits: np.ndarray) -> None:
+        """Add the scaled digits to their corners, up to white."""
+        size = self.corner_size
+        for number in range(4):
+            rows = slice(0, size) if number < 2 else slice(28 - size, 28)
+            columns = slice(0, size) if number % 2 == 0 else slice(28 - size, 28)
+            here = np.flatnonzero(corner == number)
+            total = images[here, rows, columns].astype(np.uint16) + shrink(digits[here], size, self.scaling)
+            images[here, rows, columns] = np.minimum(total, 255).astype(np.uint8)
+
+
+def shrink(images: np.ndarray, size: int, scaling: Literal["area", "nearest"] = "area") -> np.ndarray:
+    """uint8 [N, S, S] → [N, size, size], in integers.
+
+    area     the mean over the area that a new pixel covers, rounded half up
+    nearest  the pixel under the centre of the new one
+    """
+    side = images.shape[1]
+    if scaling == "nearest":
+        places = (2 * np.arange(size) + 1) * side // (2 * size)
+        return images[:, places][:, :, places]
+    # On a line of side * size units, old pixel i covers [i * size, (i + 1) * size), new pixel o [o * side, ...).
+    old, new = np.arange(side) * size, np.arange(size) * side
+    overlap = np.minimum(old[None] + size, new[:, None] + side) - np.maximum(old[None], new[:, None])
+    weights = np.maximum(overlap, 0).astype(np.int64)  # [size, side], rows sum to side
+    sums: np.ndarray = np.einsum("or,nrc,pc->nop", weights, images.astype(np.int64), weights, optimize=True)
+    rounded: np.ndarray = (sums + side * side // 2) // (side * side)
+    return rounded.astype(np.uint8)
