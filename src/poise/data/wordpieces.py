@@ -1,0 +1,44 @@
+"""Word pieces, aligned to the tokens they come from: BERT's uncased vocabulary, [CLS] tokens [SEP].
+
+Axes: B sentences, T positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from poise.tokens import Tokens
+
+
+class WordPieces:
+    """Turns sentences, given as tokens, into Tokens; `words` says which token each piece belongs to."""
+
+    def __init__(self, vocabulary: Path) -> None:
+        try:
+            from tokenizers import BertWordPieceTokenizer
+        except ImportError:
+            raise ModuleNotFoundError('word pieces need a package more: pip install "poise[text]"') from None
+        self._tokenizer: Any = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
+
+    def __len__(self) -> int:
+        size: int = self._tokenizer.get_vocab_size()
+        return size
+
+    def __call__(self, sentences: Sequence[Sequence[str]], max_length: int = 128) -> tuple[Tokens, Tensor]:
+        """Tokens [B, T] and words [B, T]: the index of the token a piece comes from, -1 for special and padding."""
+        rows = [self._tokenizer.encode(list(tokens), is_pretokenized=True) for tokens in sentences]
+        for row in rows:
+            row.truncate(max_length)
+        length = max(len(row.ids) for row in rows)
+        ids = torch.zeros(len(rows), length, dtype=torch.long)
+        words = torch.full((len(rows), length), -1)
+        for i, row in enumerate(rows):
+            ids[i, : len(row.ids)] = torch.tensor(row.ids)
+            words[i, : len(row.ids)] = torch.tensor([-1 if word is None else word for word in row.word_ids])
+        mask = torch.arange(length)[None, :] < torch.tensor([len(row.ids) for row in rows])[:, None]
+        return Tokens(ids, mask, words < 0), words
