@@ -20,16 +20,8 @@ LAYERS = [
 
 CONTRACTS = {
     "data": {
-        "errors",
-        "unpickle",
-        "files",
-        "folders",
-        "dataset",
-        "stream",
-        "layouts",
-        "cache",
-        "download",
-        "catalogue",
+        *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "dataset", "catalogue"),
+        *("stream", "augment", "loader"),
     },
     "features": {"utility", "chunks"},
     "models": {"normalize"},

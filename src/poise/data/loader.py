@@ -1,0 +1,80 @@
+"""Batches of a set that lives on the device: uint8 in memory, floats in [0, 1] out, augmented there.
+
+The order of an epoch is a pure function of (seed, epoch), and the augmentation of a batch one of (seed, epoch, batch):
+a run that stops anywhere goes on with the very batches it would have seen.
+
+Axes: N images, B of a batch, C channels, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from poise.data.augment import Augmentation
+from poise.data.stream import Stream
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
+    """The order in which an epoch visits `count` examples [N]."""
+    return torch.from_numpy(Stream(seed, "order", epoch).permutation(count))
+
+
+def batch_seed(seed: int, epoch: int, batch: int) -> int:
+    """The seed of all that is random in one batch."""
+    return int(Stream(seed, "batch", epoch, batch).bits(1)[0] >> np.uint64(1))
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLoader:
+    """images uint8 [N, C, H, W] and labels [N] on one device; see `on_device`."""
+
+    images: Tensor
+    labels: Tensor
+    batch_size: int
+    augment: Augmentation | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4 or len(self.images) != len(self.labels):
+            shapes = f"{self.images.dtype} {list(self.images.shape)} and {list(self.labels.shape)}"
+            raise TypeError(f"images must be uint8 [N, C, H, W] with one label each, got {shapes}")
+        if not 0 < self.batch_size <= len(self.images):
+            raise ValueError(f"batch_size={self.batch_size} must lie between 1 and the {len(self.images)} images")
+
+    def __len__(self) -> int:
+        """Whole batches of an epoch; what is left over comes in another epoch's order."""
+        return len(self.images) // self.batch_size
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of an epoch from batch `start` on: x [B, C, H, W] in [0, 1], y [B]."""
+        device = self.images.device
+        order = epoch_order(len(self.images), self.seed, number).to(device)
+        generator = torch.Generator(device)
+        for batch in range(start, len(self)):
+            rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+            x, y = to_unit(self.images[rows]), self.labels[rows]
+            if self.augment is not None:
+                x = self.augment(x, generator.manual_seed(batch_seed(self.seed, number, batch)))
+            yield x, y
+
+    def in_order(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All examples once, as they are, for evaluation."""
+        for start in range(0, len(self.images), batch_size):
+            yield to_unit(self.images[start : start + batch_size]), self.labels[start : start + batch_size]
+
+
+def on_device(images: np.ndarray, labels: np.ndarray, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """uint8 arrays [N, H, W] or [N, H, W, C] as tensors [N, C, H, W], in channels_last, and int64 labels."""
+    x = torch.from_numpy(np.array(images))
+    x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
+    return x.to(device), torch.from_numpy(np.array(labels)).long().to(device)
+
+
+def to_unit(images: Tensor) -> Tensor:
+    """uint8 → float32 in [0, 1]."""
+    return images.float().div_(255)
