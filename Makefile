@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: test check lint types readme clean
+.PHONY: test check lint types readme network clean
 
 test: $(READY)
 	$(BIN)/pytest
@@ -19,6 +19,9 @@ types: $(READY)
 
 readme: $(READY)
 	$(BIN)/pytest -m readme
+
+network: $(READY)
+	$(BIN)/pytest -m network
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

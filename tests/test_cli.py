@@ -1,0 +1,100 @@
+"""The command line, run in process: what it prints, and its exit codes."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from data_sets import digits, idx_files, write_folder
+
+from poise import cli
+from poise.data import cache, catalogue
+
+DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
+
+
+@pytest.fixture(autouse=True)
+def _small_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    small = dataclasses.replace(catalogue.MNIST, digests=DIGESTS, addresses=(), packages=())
+    monkeypatch.setitem(catalogue.CATALOGUE, "mnist", small)
+
+
+def poise(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    """Run a command; returns its exit code, or the sentence it ends with."""
+    monkeypatch.setattr(sys, "argv", ["poise", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    return end.value.code
+
+
+def test_get_list_check_where(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    assert poise(monkeypatch, "data", "get", "mnist", "--from", str(folder)) == 0
+    assert capsys.readouterr().out == f"mnist: {folder}\n"
+    assert poise(monkeypatch, "data", "get", "mnist") == 0
+    assert capsys.readouterr().out == f"mnist: already here, by {folder}\n"
+    assert poise(monkeypatch, "data", "check") == 0
+    assert capsys.readouterr().out == "mnist: right\n"
+    assert poise(monkeypatch, "data", "where") == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'cache'}\n"
+    assert poise(monkeypatch, "data", "list") == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].split() == ["set", "what", "MB", "state", "licence"]
+    assert any(row.startswith("mnist") and "here, by" in row for row in rows)
+    assert any(row.startswith("cifar10 ") and " - " in row for row in rows)
+
+
+def test_a_failure_is_one_sentence_and_exit_code_1(tmp_path: Path, monkeypatch) -> None:
+    end = poise(monkeypatch, "data", "get", "mnist", "--from", str(tmp_path / "nowhere"))
+    assert end == f"poise: mnist could not be had. {tmp_path / 'nowhere'}: {tmp_path / 'nowhere'} does not exist"
+
+
+def test_check_names_what_is_wrong(tmp_path: Path, monkeypatch) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    assert poise(monkeypatch, "data", "get", "mnist", "--from", str(folder)) == 0
+    (tmp_path / "cache" / "mnist" / "test_y.npy").write_bytes(b"")
+    assert "test_y of mnist cannot be read" in str(poise(monkeypatch, "data", "check", "mnist"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("data", "get", "nmist"),
+        ("data", "get"),
+        ("data", "get", "mnist", "cifar10", "--from", "x"),
+        ("data", "fetch"),
+        ("data", "check", "nmist"),
+    ],
+)
+def test_a_wrong_call_is_exit_code_2(monkeypatch, capsys, words: tuple[str, ...]) -> None:
+    assert poise(monkeypatch, *words) == 2
+    assert "Usage:" in capsys.readouterr().err
+
+
+def test_nothing_stored_is_said(monkeypatch, capsys) -> None:
+    assert poise(monkeypatch, "data", "check") == 0
+    assert capsys.readouterr().out.startswith("nothing is stored in")
+
+
+def test_an_interruption_is_said(monkeypatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    assert "interrupted; the same command goes on" in str(poise(monkeypatch, "data", "list"))
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "poise", "data", "where"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(cache.root())
+    assert done.stderr == ""
+
+
+def test_a_missing_extra_is_named() -> None:
+    code = "import sys; sys.modules['typer'] = None; from poise.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == 'the command line needs a few packages more: pip install "poise[cli]"\n'
