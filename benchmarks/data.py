@@ -1,0 +1,108 @@
+"""What data cost: opening a set, synthesising MNIST with its noises, and an epoch of augmented CIFAR-10 batches.
+
+    poise data get mnist cifar10
+    python benchmarks/data.py                    # two cores
+    python benchmarks/data.py --device cuda      # and an XE epoch of ResNet-56 beside the epoch of batches
+
+Sets that are not in the cache are replaced by random pixels of their shape, which cost the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from poise import XE, Chain, PatchGaussian, Standard, resnet56
+from poise.data.cache import load, manifest_of
+from poise.data.loader import DeviceLoader, on_device
+from poise.data.noise import PixelNoise, pixel_deviation
+from poise.data.synthetic_mnist import SyntheticMNIST
+
+SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}
+
+
+def arrays(name: str) -> dict[str, np.ndarray]:
+    if manifest_of(name) is not None:
+        return {item: load(name, item) for item in ("train_x", "train_y", "test_x", "test_y")}
+    generator, counts = np.random.default_rng(0), {"train": 60_000 if name == "mnist" else 50_000, "test": 10_000}
+    made = {}
+    for part, count in counts.items():
+        made[f"{part}_x"] = generator.integers(0, 256, (count, *SHAPES[name]), dtype=np.uint8)
+        made[f"{part}_y"] = generator.integers(0, 10, count, dtype=np.uint8)
+    return made
+
+
+def seconds(work: Callable[[], object], device: torch.device, repeats: int = 3) -> float:
+    """The best of a few, the device's work included."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def synthesise(mnist: dict[str, np.ndarray]) -> None:
+    parts = SyntheticMNIST()(mnist)
+    deviation = pixel_deviation(parts["train"].x)
+    for noise in (PixelNoise(), PixelNoise(uniform=False)):
+        noise(parts["test"].x, deviation)
+
+
+def xe_epoch(loader: DeviceLoader, model: torch.nn.Module, optimizer: torch.optim.Optimizer, augmented: bool) -> None:
+    """An epoch of training; without augmentation the same batch again and again."""
+    device = loader.images.device
+    batches = loader.epoch(0) if augmented else [next(loader.epoch(0))] * len(loader)
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast(device.type, torch.bfloat16):
+            loss = XE()(model, x.contiguous(memory_format=torch.channels_last), y)
+        loss.total.backward()
+        optimizer.step()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    rows = {"open a set": seconds(lambda: on_device(*[arrays("cifar10")[k] for k in ("test_x", "test_y")]), device)}
+    mnist, cifar = arrays("mnist"), arrays("cifar10")
+    rows["synthetic MNIST, UN and NUN"] = seconds(lambda: synthesise(mnist), device)
+    images, labels = on_device(cifar["train_x"], cifar["train_y"], device)
+    for name, augment in {
+        "CIFAR epoch of batches: crop, flip": Standard(4),
+        "CIFAR epoch of batches: crop, flip, Patch Gaussian": Chain((Standard(4), PatchGaussian(25, 0.1))),
+    }.items():
+        loader = DeviceLoader(images, labels, 1024, augment)
+        rows[name] = seconds(lambda loader=loader: [None for _ in loader.epoch(0)], device)
+    if device.type == "cuda":
+        loader = DeviceLoader(images, labels, 1024, Standard(4))
+        model = resnet56(10).to(device, memory_format=torch.channels_last)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+        rows["XE epoch of ResNet-56, one batch again and again"] = seconds(
+            lambda: xe_epoch(loader, model, optimizer, augmented=False), device
+        )
+        rows["XE epoch of ResNet-56, augmented"] = seconds(
+            lambda: xe_epoch(loader, model, optimizer, augmented=True), device
+        )
+    print("| what | seconds |\n|---|---:|")
+    for name, value in rows.items():
+        print(f"| {name} | {value:.3f} |")
+    if arguments.out:
+        arguments.out.write_text(
+            json.dumps({"torch": torch.__version__, "device": str(device), "seconds": rows}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()
