@@ -82,3 +82,15 @@ def test_run_hands_on_all_of_one_pass() -> None:
     assert model.calls == 1
     torch.testing.assert_close(forward.logits, model.head(forward.z))
     torch.testing.assert_close(forward.losses, CrossEntropy()(forward.logits, y))
+
+
+def test_one_number_per_example_is_an_input_too() -> None:
+    class Single(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(1, 3)
+
+        def embed(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, None]
+
+    assert XE()(Single(), torch.rand(4), torch.tensor([0, 1, 2, 0])).total.isfinite()

@@ -98,7 +98,7 @@ def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
 def _finite_rows(x: Tensor) -> Tensor:
     """[B] which examples are finite. On the CPU one that is not raises; elsewhere, where looking would stall the
     device, its loss becomes NaN: a network that saturates would hide it and give NaN gradients."""
-    finite = x.detach().flatten(1).isfinite().all(1)
+    finite = x.detach().reshape(len(x), -1).isfinite().all(1)
     if x.device.type == "cpu" and not torch.compiler.is_compiling() and not finite.all():
         raise ValueError(f"x has a value that is not finite in example {int((~finite).nonzero()[0])}")
     return finite
