@@ -66,6 +66,13 @@ def test_float16_utility_underflows_without_a_scale_and_not_with_one() -> None:
     torch.testing.assert_close(kept, exact, rtol=0.1, atol=1e-9)
 
 
+def test_a_fixed_scale_keeps_what_float16_would_lose() -> None:
+    model, x, y = Faint(), torch.rand(4, 8), torch.tensor([0, 1, 2, 0])
+    exact = GradientUtility()(model, x, y)
+    kept = utility_in_float16(copy.deepcopy(model).half(), x.half(), y, None)
+    torch.testing.assert_close(kept, exact, rtol=0.3, atol=3e-10)
+
+
 def test_a_half_model_without_a_scaler_gets_a_fixed_scale() -> None:
     model, x, y = Smooth(8).half(), torch.rand(4, 8).half(), torch.tensor([0, 1, 2, 0])
     u = GradientUtility()(model, x, y)

@@ -28,6 +28,15 @@ def test_a_teacher_gives_its_own_utility() -> None:
     assert same_state(before, state_of(teacher))
 
 
+def test_a_teacher_is_measured_with_the_loss_of_the_objective() -> None:
+    def first_logit(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return logits[:, 0]
+
+    student, teacher, x, y = Smooth(6), Linear(6), torch.rand(4, 6), torch.tensor([0, 1, 2, 0])
+    expected = (teacher.head.weight[0] @ teacher.body.weight).abs().expand(4, 6)
+    torch.testing.assert_close(TeacherUtility(teacher)(student, x, y, loss=first_logit), expected.detach())
+
+
 def test_a_teacher_is_not_asked_through_the_student_s_pass() -> None:
     """The objective hands its own forward to the utility; a teacher must not mistake it for its own."""
     student, teacher, x, y = Smooth(6), Smooth(6), torch.rand(4, 6), torch.tensor([0, 1, 2, 0])

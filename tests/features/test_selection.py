@@ -56,7 +56,7 @@ def test_top_and_bottom_by_fraction(case: tuple[torch.Tensor, torch.Tensor], fra
         check_row(*row, max(1, ceil(Fraction(str(round(fraction, 9))) * sum(row[1]))))
 
 
-@pytest.mark.parametrize("fraction", ["0.1", "0.2", "0.3"])
+@pytest.mark.parametrize("fraction", ["0.1", "0.2", "0.3", "0.07", "0.14", "0.28"])
 def test_a_fraction_counts_like_exact_arithmetic(fraction: str) -> None:
     for length in range(2, 400):
         low, _ = TopBottomFraction(float(fraction))(torch.rand(1, length))
@@ -96,6 +96,14 @@ def test_pixels_move_together_and_rank_by_norm() -> None:
     assert low.shape == u.shape
     assert low[0, 0].tolist() == low[0, 1].tolist() == [[False, False], [True, False]]
     assert high[0, 0].tolist() == high[0, 1].tolist() == [[False, True], [False, False]]
+
+
+def test_a_pixel_is_valid_only_with_all_its_channels() -> None:
+    valid = torch.ones(1, 2, 2, 2, dtype=torch.bool)
+    valid[0, 1, 0, 0] = False
+    for seed in range(20):
+        low, high = TopBottom(1, per="pixel")(torch.zeros(1, 2, 2, 2), valid, torch.Generator().manual_seed(seed))
+        assert not (low | high)[0, :, 0, 0].any()
 
 
 def test_per_value_chooses_channels_apart() -> None:

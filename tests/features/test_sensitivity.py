@@ -82,6 +82,13 @@ def test_removal_at_the_output() -> None:
     torch.testing.assert_close(RemovalSensitivity(at="output")(model, x), expected.detach())
 
 
+def test_removal_uses_no_dropout_and_changes_nothing() -> None:
+    model, x = Transformer(2, vocabulary=20, width=16, heads=2, dropout=0.5), sentences([6, 4])
+    before = state_of(model)
+    torch.testing.assert_close(RemovalSensitivity()(model, x), RemovalSensitivity()(model, x))
+    assert same_state(before, state_of(model))
+
+
 def test_positions_matter_to_deletion_in_a_transformer() -> None:
     model, x = Transformer(2, vocabulary=20, width=16, heads=2).eval(), sentences([6, 6])
     assert not torch.allclose(RemovalSensitivity("mask")(model, x), RemovalSensitivity("delete")(model, x))

@@ -62,6 +62,60 @@ def test_resnet_v2_50_is_timm_s() -> None:
     torch.testing.assert_close(ours(x), theirs(ours.normalize(x)), rtol=1e-4, atol=1e-4)
 
 
+def batch_norm(x: torch.Tensor, weights: dict, name: str) -> torch.Tensor:
+    mean, var, scale, shift = (weights[f"{name}.{k}"] for k in ("running_mean", "running_var", "weight", "bias"))
+    view = lambda v: v.view(1, -1, 1, 1)  # noqa: E731
+    return (x - view(mean)) / (view(var) + 1e-5).sqrt() * view(scale) + view(shift)
+
+
+def shaken(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Random values also where a fresh network has ones and zeros."""
+    for name, value in model.state_dict().items():
+        if value.is_floating_point() and value.ndim == 1:
+            value.copy_(torch.rand(value.shape) + (0.5 if "var" in name else -0.2))
+    return model.eval().state_dict()
+
+
+def test_a_small_resnet_is_he_et_al_s_formula() -> None:
+    """y = relu(norm(conv(relu(norm(conv(x))))) + shortcut(x)), block by block, in plain functions."""
+    model = ResNet(4, [(1, 4, 1), (2, 8, 2)], mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4)).double()
+    w, x = shaken(model), torch.rand(2, 3, 8, 8, dtype=torch.float64)
+    conv = torch.nn.functional.conv2d
+    h = (x - torch.tensor([0.5, 0.4, 0.3]).double().view(3, 1, 1)) / torch.tensor([0.2, 0.3, 0.4]).double().view(
+        3, 1, 1
+    )
+    h = batch_norm(conv(h, w["stem.weight"], padding=1), w, "norm").clamp(min=0)
+    for number, stride in enumerate([1, 2, 1]):
+        name = f"blocks.{number}"
+        inner = batch_norm(conv(h, w[f"{name}.conv1.weight"], stride=stride, padding=1), w, f"{name}.norm1").clamp(
+            min=0
+        )
+        inner = batch_norm(conv(inner, w[f"{name}.conv2.weight"], padding=1), w, f"{name}.norm2")
+        short = torch.zeros_like(inner)
+        offset = (inner.shape[1] - h.shape[1]) // 2
+        short[:, offset : offset + h.shape[1]] = h[:, :, ::stride, ::stride]
+        h = (inner + short).clamp(min=0)
+    torch.testing.assert_close(model.embed(x), h.mean((2, 3)), rtol=1e-5, atol=1e-6)
+
+
+def test_a_small_resnet_v2_is_the_pre_activation_formula() -> None:
+    """a = relu(norm(x)); y = conv1x1(relu(norm(conv3x3(relu(norm(conv1x1(a))))))) + (x or conv1x1(a))."""
+    model = ResNetV2(4, [(1, 4, 1), (2, 8, 2)]).double()
+    w, x = shaken(model), torch.rand(2, 3, 32, 32, dtype=torch.float64)
+    conv = torch.nn.functional.conv2d
+    h = torch.nn.functional.max_pool2d(conv(model.normalize(x), w["stem.weight"], stride=2, padding=3), 3, 2, 1)
+    for number, stride in enumerate([1, 2, 1]):
+        name = f"blocks.{number}"
+        active = batch_norm(h, w, f"{name}.norm1").clamp(min=0)
+        short = conv(active, w[f"{name}.shortcut.weight"], stride=stride) if f"{name}.shortcut.weight" in w else h
+        inner = batch_norm(conv(active, w[f"{name}.conv1.weight"]), w, f"{name}.norm2").clamp(min=0)
+        inner = conv(inner, w[f"{name}.conv2.weight"], stride=stride, padding=1)
+        h = conv(batch_norm(inner, w, f"{name}.norm3").clamp(min=0), w[f"{name}.conv3.weight"]) + short
+    assert sum("shortcut" in name for name in w) == 2
+    expected = batch_norm(h, w, "norm").clamp(min=0).mean((2, 3))
+    torch.testing.assert_close(model.embed(x), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_images_are_normalised_inside() -> None:
     model = ResNet(10, [(1, 4, 1)], mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     torch.testing.assert_close(model.normalize(torch.full((1, 3, 2, 2), 0.75)), torch.ones(1, 3, 2, 2))
@@ -101,6 +155,12 @@ def test_an_empty_sentence_has_embedding_zero() -> None:
     z = model.embed(empty)
     assert (z[1] == 0).all()
     assert z.isfinite().all()
+
+
+def test_token_vectors_are_normalised_before_they_are_averaged() -> None:
+    z = transformer().embed(sentences([1, 1, 1]))
+    torch.testing.assert_close(z.mean(1), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(z.std(1, correction=0), torch.ones(3), atol=1e-3, rtol=0)
 
 
 def test_the_paper_s_transformer_by_default() -> None:

@@ -98,11 +98,13 @@ def test_the_order_of_the_batch_does_not_matter(order: list[int]) -> None:
 def test_margin_is_equation_9() -> None:
     z, near, far = three()
     keep = [True, False, True, True, False]
-    got = Margin(3.0, "euclidean", "sum")(z, near, far, keep=torch.tensor(keep))
-    assert got.item() == pytest.approx(sum(eq9(z, near, far, 3.0, keep)))
+    for gamma in (1.0, 3.0, 10.0):
+        got = Margin(gamma, "euclidean", "sum")(z, near, far, keep=torch.tensor(keep))
+        assert got.item() == pytest.approx(sum(eq9(z, near, far, gamma, keep)))
     unit = [v / v.norm(dim=1, keepdim=True) for v in (z, near, far)]
-    got = Margin(1.5, reduction="sum")(z, near, far, keep=torch.tensor(keep))
-    assert got.item() == pytest.approx(sum(eq9(*unit, 1.5, keep)))
+    for gamma in (0.5, 1.5, 2.5):
+        got = Margin(gamma, reduction="sum")(z, near, far, keep=torch.tensor(keep))
+        assert got.item() == pytest.approx(sum(eq9(*unit, gamma, keep)))
 
 
 def test_margin_is_zero_when_satisfied() -> None:

@@ -100,6 +100,15 @@ def test_every_view_is_embedded_once(changes, rows) -> None:
     assert model.modes == rows
 
 
+@pytest.mark.parametrize(("utility", "needed"), [(GradientUtility(), True), (GivenUtility(), False)])
+def test_the_input_gathers_a_gradient_only_where_the_utility_needs_it(utility, needed: bool) -> None:
+    model, (x, y) = Smooth(8), batch()
+    seen = []
+    model.body.register_forward_hook(lambda module, args, out: seen.append(args[0].requires_grad))
+    fcl(utility=utility)(model, x, y, given=torch.rand(6, 8))
+    assert seen == [needed, False]
+
+
 def test_utility_gives_parameters_no_gradient() -> None:
     """With a contrast of weight almost 0, gradients are those of XE: nothing came from the utility's backward."""
     model, (x, y) = Smooth(8).double(), batch()

@@ -79,7 +79,7 @@ class TopBottomFraction:
         return _choose(u, valid, self.per, self._k, generator)
 
     def _k(self, num_valid: Tensor) -> Tensor:
-        # 0.1 * 30 is 3.0000000000000004 in floats: without the small step back, k would be 4.
+        # 0.07 * 100 is 7.000000000000001 in floats: without the small step back, k would be 8.
         return (self.fraction * num_valid.double() - 1e-6).ceil().long().clamp(min=1)
 
 
