@@ -164,6 +164,7 @@ class Server:
         self.redirects: dict[str, str] = {}
         self.cut_once: set[str] = set()
         self.stall: set[str] = set()
+        self.whole_only: set[str] = set()
         self.failures: dict[str, int] = {}
         self.requests: list[tuple[str, str | None]] = []
         server = self
@@ -182,6 +183,7 @@ class Server:
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         path, wanted = handler.path, handler.headers.get("Range")
         self.requests.append((path, wanted))
+        wanted = None if path in self.whole_only else wanted
         if path in self.redirects:
             handler.send_response(302)
             handler.send_header("Location", self.redirects[path])

@@ -56,7 +56,7 @@ def test_check_names_what_is_wrong(tmp_path: Path, monkeypatch) -> None:
     folder = write_folder(idx_files(digits()), tmp_path / "mine")
     assert poise(monkeypatch, "data", "get", "mnist", "--from", str(folder)) == 0
     (tmp_path / "cache" / "mnist" / "test_y.npy").write_bytes(b"")
-    assert "test_y of mnist cannot be read" in str(poise(monkeypatch, "data", "check", "mnist"))
+    assert "mnist is not whole" in str(poise(monkeypatch, "data", "check", "mnist"))
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,6 @@ def test_a_wrong_call_is_exit_code_2(monkeypatch, capsys, words: tuple[str, ...]
 def test_nothing_stored_is_said(monkeypatch, capsys) -> None:
     assert poise(monkeypatch, "data", "check") == 0
     assert capsys.readouterr().out.startswith("nothing is stored in")
-
-
-def test_an_interruption_is_said(monkeypatch) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(cli, "app", interrupted)
-    assert "interrupted; the same command goes on" in str(poise(monkeypatch, "data", "list"))
 
 
 def test_the_module_is_the_command() -> None:

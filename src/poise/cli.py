@@ -44,8 +44,6 @@ def run() -> None:
         app()
     except DataError as error:
         sys.exit(f"poise: {error}")
-    except KeyboardInterrupt:
-        sys.exit("poise: interrupted; the same command goes on where it was")
 
 
 @data.command("list")
@@ -69,28 +67,44 @@ def get(
     _require(names)
     if source is not None and len(names) > 1:
         raise typer.BadParameter("--from holds one set: name one", param_hint="NAME")
+    failures = []
     for name in names:
-        with _progress() as report:
-            way = sources.get(name, source, again, report)
-        typer.echo(f"{name}: {way}")
+        try:
+            with _progress() as report:
+                way = sources.get(name, source, again, report)
+            typer.echo(f"{name}: {way}")
+        except DataError as error:
+            failures.append(str(error))
+    _fail(failures)
 
 
 @data.command()
 def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")] = None) -> None:
     """Digest what is stored again; all of it if no set is named."""
     _require(names or [])
-    stored = names or [name for name in CATALOGUE if cache.manifest_of(name) is not None]
+    stored = names or [name for name in CATALOGUE if (cache.root() / name).exists()]
     if not stored:
         typer.echo(f"nothing is stored in {cache.root()}")
+    failures = []
     for name in stored:
-        sources.check(name)
-        typer.echo(f"{name}: right")
+        try:
+            sources.check(name)
+            typer.echo(f"{name}: right")
+        except DataError as error:
+            failures.append(str(error))
+    _fail(failures)
 
 
 @data.command()
 def where() -> None:
     """The folder of the cache; POISE_DATA moves it."""
     typer.echo(cache.root())
+
+
+def _fail(failures: list[str]) -> None:
+    """End with all that went wrong, a sentence each."""
+    if failures:
+        raise DataError("\npoise: ".join(failures))
 
 
 def _require(names: list[str]) -> None:

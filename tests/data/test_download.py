@@ -33,6 +33,13 @@ def test_a_cut_download_goes_on_where_it_was(server: Server, tmp_path: Path) -> 
     assert [wanted for _, wanted in server.requests] == [None, f"bytes={len(BODY) // 2}-"]
 
 
+def test_a_server_that_cannot_resume_starts_again(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    server.cut_once.add("/a.bin")
+    server.whole_only.add("/a.bin")
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+
+
 def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
     server.bodies["/b.bin"] = BODY
     server.redirects["/a.bin"] = f"{server.url}/b.bin"

@@ -94,7 +94,9 @@ def test_a_streamed_epoch_does_not_depend_on_workers_and_resumes(pictures: Path)
     assert [x.shape for x, _ in whole] == [(3, 3, 16, 16)] * 3
     for other in (epoch(workers=2), [*whole[:1], *epoch(start=1)]):
         assert all(torch.equal(a, b) and torch.equal(y, z) for (a, y), (b, z) in zip(whole, other, strict=True))
-    assert not torch.equal(whole[0][0], epoch(number=2)[0][0])
+    folders = ClassFolders(pictures, RandomCrop(16))
+    assert not torch.equal(folders[1, 3][0], folders[2, 3][0])
+    assert torch.equal(folders[1, 3][0], folders[1, 3][0])
 
 
 def test_random_crops_stay_inside_and_cover_the_stated_area() -> None:

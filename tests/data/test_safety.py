@@ -1,5 +1,6 @@
 """Hostile pickles and archives: nothing runs, nothing leaves its folder, a sentence says why."""
 
+import gzip
 import io
 import pickle
 import tarfile
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 from data_sets import tar_bytes, zip_bytes
 
+from poise.data import files
 from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
 from poise.data.files import Archive, ending, open_files
-from poise.data.unpickle import arrays_from_pickle
+from poise.data.unpickle import ANSWERS, arrays_from_pickle
 
 TOUCHED: list[str] = []
 
@@ -44,6 +46,43 @@ def test_a_pickle_can_name_nothing_but_arrays(attack: object, protocol: int) -> 
     with pytest.raises(DataUnsafe, match=r"the pickle (asks for|cannot be read)"):
         arrays_from_pickle(pickle.dumps(attack, protocol=protocol))
     assert TOUCHED == []
+
+
+def test_exactly_these_names_are_answered() -> None:
+    assert {f"{module}.{name}" for module, name in ANSWERS} == {
+        "numpy.ndarray",
+        "numpy.dtype",
+        "numpy.core.multiarray._reconstruct",
+        "numpy._core.multiarray._reconstruct",
+        "_codecs.encode",
+        "__builtin__.bytes",
+        "builtins.bytes",
+    }
+
+
+@pytest.mark.parametrize("kind", ["O", "V8", "S4", "M8[s]", "i4,i4"])
+def test_only_arrays_of_plain_numbers_are_built(kind: str) -> None:
+    with pytest.raises(DataUnsafe):
+        arrays_from_pickle(pickle.dumps(np.zeros(2, dtype=kind), protocol=2))
+
+
+def test_a_type_that_hides_pointers_is_refused() -> None:
+    """A void type with an object field and its flag cleared would make numpy follow the array's bytes as pointers."""
+    attack = Hostile(np.dtype, "u1", False, True)
+    attack.call = (np.dtype, ("u1", False, True), (3, "|", None, ("a",), {"a": (np.dtype("i4"), 0)}, 8, 1, 0))
+    with pytest.raises(DataUnsafe, match="structured"):
+        arrays_from_pickle(pickle.dumps(attack, protocol=2))
+
+
+def test_a_large_member_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST", 1000)
+    path = tmp_path / "a.bin"
+    for data in (tar_bytes({"a": bytes(2000)}), zip_bytes({"a": bytes(2000)})):
+        path.write_bytes(data)
+        with pytest.raises(DataUnsafe, match="of 2000 bytes: no set has such a file"):
+            Archive(path)
+    with pytest.raises(DataUnsafe, match="more than 1000 bytes"):
+        files.unzipped(gzip.compress(bytes(2000)))
 
 
 def test_arrays_of_objects_cannot_smuggle() -> None:

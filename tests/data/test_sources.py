@@ -4,18 +4,19 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import pickle
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from data_sets import Server, digits, idx_files, mnist_pickle_file, tar_bytes, write_folder, zip_bytes
+from data_sets import Server, digits, idx_files, keras_file, mnist_pickle_file, tar_bytes, write_folder, zip_bytes
 
 from poise.data import cache, catalogue, sources
 from poise.data.catalogue import MNIST
 from poise.data.dataset import DataSet
 from poise.data.download import Package
-from poise.data.errors import DataError, DataMismatch, DataNotFound
+from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
 
 DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
 
@@ -82,7 +83,7 @@ def test_a_wrong_digest_names_both_keeps_nothing_and_tries_the_next_way(offer, s
     assert left_behind(cache_folder) == []
     offer(addresses=((f"{server.url}/mnist.tar.gz",), (f"{server.url}/right.tar.gz",)))
     server.bodies["/right.tar.gz"] = tar_bytes(idx_files(digits()))
-    assert sources.get("mnist").endswith("right.tar.gz")
+    assert "right.tar.gz; after the official address" in sources.get("mnist")
 
 
 def test_what_the_user_points_at_comes_first_and_the_network_next(offer, server: Server, tmp_path: Path) -> None:
@@ -179,11 +180,64 @@ def test_check_finds_what_changed(offer, tmp_path: Path, cache_folder: Path) -> 
     np.save(cache_folder / "mnist" / "test_x.npy", wrong()["test_x"])
     with pytest.raises(DataMismatch, match="test_x of mnist is not the right one"):
         sources.check("mnist")
-    (cache_folder / "mnist" / "test_x.npy").write_bytes(b"broken")
-    with pytest.raises(DataMismatch, match="test_x of mnist cannot be read"):
+    with pytest.raises(DataMismatch, match="expected sha256"):
         sources.check("mnist")
     assert sources.get("mnist", tmp_path / "mine", again=True)
     sources.check("mnist")
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "manifest", "empty manifest", "wrong manifest"])
+def test_a_damaged_cache_is_not_taken_for_a_set_and_is_mended(
+    offer, tmp_path: Path, cache_folder: Path, damage
+) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    sources.get("mnist", folder)
+    place = cache_folder / "mnist"
+    if damage == "cut":
+        (place / "test_x.npy").write_bytes((place / "test_x.npy").read_bytes()[:-5])
+    elif damage == "gone":
+        (place / "test_x.npy").unlink()
+    else:
+        (place / "manifest.json").write_text({"manifest": "{", "empty manifest": "{}"}.get(damage, "[]"))
+    with pytest.raises(DataMismatch, match="mnist is not whole"):
+        sources.check("mnist")
+    assert sources.get("mnist", folder) == str(folder)
+    sources.check("mnist")
+
+
+def test_check_trusts_the_catalogue_and_not_the_manifest(offer, tmp_path: Path, cache_folder: Path) -> None:
+    sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
+    manifest = json.loads((cache_folder / "mnist" / "manifest.json").read_text())
+    np.save(cache_folder / "mnist" / "test_x.npy", wrong()["test_x"])
+    manifest["digests"]["test_x"] = cache.digest(wrong()["test_x"])
+    (cache_folder / "mnist" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataMismatch, match="test_x of mnist is not the right one"):
+        sources.check("mnist")
+
+
+def test_a_set_that_lacks_a_part_is_refused() -> None:
+    with pytest.raises(DataMismatch, match="mnist lacks test_y"):
+        cache.store("mnist", [("train_y", digits()["train_y"])], "here", {"test_y": DIGESTS["test_y"]})
+
+
+def test_what_a_killed_process_left_is_removed(offer, tmp_path: Path, cache_folder: Path) -> None:
+    (cache_folder / ".mnist@old").mkdir(parents=True)
+    sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
+    assert left_behind(cache_folder) == ["mnist"]
+
+
+def test_right_bytes_in_wrong_shapes_are_refused(offer, tmp_path: Path) -> None:
+    arrays = digits()
+    arrays["train_x"] = arrays["train_x"].reshape(60, 784)
+    with pytest.raises(DataNotFound, match=r"train has uint8 \(60, 784\)"):
+        sources.get("mnist", write_folder(keras_file(arrays), tmp_path / "mine"))
+
+
+def test_whatever_a_library_raises_only_ends_that_way(offer, server: Server, tmp_path: Path) -> None:
+    server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(digits()))
+    offer(addresses=((f"{server.url}/mnist.tar.gz",),))
+    bad = write_folder({"mnist.pkl": pickle.dumps(([1], 2))}, tmp_path / "bad")
+    assert "; after " in sources.get("mnist", bad)
 
 
 def test_a_disk_that_does_not_take_it_gets_a_sentence(offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,8 +246,8 @@ def test_a_disk_that_does_not_take_it_gets_a_sentence(offer, tmp_path: Path, mon
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
-    with pytest.raises(DataNotFound, match="is full: free some space, or set POISE_DATA"):
+    monkeypatch.setattr(cache, "_write", full)
+    with pytest.raises(CacheError, match="is full: free some space, or set POISE_DATA"):
         sources.get("mnist", folder)
     monkeypatch.setenv("POISE_DATA", str(folder / "train-images-idx3-ubyte.gz" / "cache"))
     with pytest.raises(DataError, match="is not a folder: set POISE_DATA to one"):

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from poise.data.errors import DataError, DataMismatch, DataNotFound
+from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
 
 Item: TypeAlias = "np.ndarray | bytes"
 
@@ -40,33 +40,45 @@ def root() -> Path:
 
 
 def manifest_of(name: str) -> dict[str, Any] | None:
-    """What is stored of a set; None if nothing is."""
+    """What is stored of a set; None if nothing is, or if something of it is missing or cut."""
     try:
         manifest: dict[str, Any] = json.loads((root() / name / "manifest.json").read_text())
-    except (FileNotFoundError, NotADirectoryError):
+        whole = all((root() / name / file).stat().st_size == size for file, size in manifest["files"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    except (OSError, ValueError) as error:
-        raise DataError(f"the manifest of {name} in {root() / name} cannot be read: {error}; get it again") from None
-    return manifest
+    return manifest if whole else None
 
 
 def store(name: str, items: Iterable[tuple[str, Item]], way: str, expected: dict[str, str], **facts: Any) -> None:
     """Write a set, prove every item by its digest, and put it in its place in one step."""
     with writing(root()):
         root().mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=root()))
-        try:
-            digests = {}
-            for item, value in items:
-                digests[item] = _write(folder, item, value)
-                _prove(name, item, digests[item], expected)
+        folder = scratch(name)
+    try:
+        digests = {}
+        for item, value in items:
+            with writing(root()):
+                _write(folder, item, value)
+            digests[item] = digest(value)
+            _prove(name, item, digests[item], expected)
+        with writing(root()):
             if missing := expected.keys() - digests.keys():
                 raise DataMismatch(f"{name} lacks {', '.join(sorted(missing))}")
-            manifest = {"name": name, "way": way, "digests": digests, **facts}
+            files = {p.relative_to(folder).as_posix(): p.stat().st_size for p in folder.rglob("*") if p.is_file()}
+            manifest = {"name": name, "way": way, "digests": digests, "files": files, **facts}
             (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
             _put(folder, root() / name)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def scratch(name: str) -> Path:
+    """An empty folder beside the set's place, under its lock; what a killed process left of an earlier one goes."""
+    for old in root().glob(f".{name}@*"):
+        shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{name}@", dir=root()))
+    folder.chmod(0o755)
+    return folder
 
 
 def load(name: str, item: str) -> np.ndarray:
@@ -74,7 +86,12 @@ def load(name: str, item: str) -> np.ndarray:
     path = root() / name / f"{item}.npy"
     if not path.exists():
         raise DataNotFound(f"{item} of {name} is not in {root()}: get it with  poise data get {name}")
-    array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise DataMismatch(
+            f"{item} of {name} is damaged ({error}): get it with  poise data get {name} --again"
+        ) from None
     return array
 
 
@@ -86,19 +103,15 @@ def path_of(name: str, item: str) -> Path:
     return path
 
 
-def verify(name: str) -> None:
-    """Digest every item of a stored set again."""
+def verify(name: str, expected: dict[str, str]) -> None:
+    """Digest every item of a stored set again: against `expected`, where that is silent against what was stored."""
     manifest = manifest_of(name)
     if manifest is None:
-        raise DataNotFound(f"{name} is not in {root()}")
-    for item, expected in manifest["digests"].items():
-        try:
-            value: Item = (
-                load(name, item) if (root() / name / f"{item}.npy").exists() else path_of(name, item).read_bytes()
-            )
-        except (ValueError, OSError, EOFError) as error:
-            raise DataMismatch(f"{item} of {name} cannot be read ({error}): get it again with --again") from None
-        _prove(name, item, digest(value), {item: expected})
+        raise DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name}")
+    for item, stored in {**manifest["digests"], **expected}.items():
+        array = (root() / name / f"{item}.npy").exists()
+        value: Item = load(name, item) if array else path_of(name, item).read_bytes()
+        _prove(name, item, digest(value), {item: stored})
 
 
 def digest(value: Item) -> str:
@@ -132,6 +145,8 @@ def writing(place: Path) -> Iterator[None]:
         errno.EACCES: "may not be written: set POISE_DATA to a folder of your own",
         errno.EPERM: "may not be written: set POISE_DATA to a folder of your own",
         errno.ENOTDIR: "is not a folder: set POISE_DATA to one",
+        errno.EEXIST: "is not a folder: set POISE_DATA to one",
+        errno.ENOENT: "cannot be made: set POISE_DATA to a folder that can",
     }
     try:
         yield
@@ -139,17 +154,19 @@ def writing(place: Path) -> Iterator[None]:
         raise
     except OSError as error:
         reason = reasons.get(error.errno or 0, f"cannot be used: {error.strerror or error}")
-        raise DataError(f"{place} {reason}") from None
+        raise CacheError(f"{place} {reason}") from None
 
 
-def _write(folder: Path, item: str, value: Item) -> str:
-    if isinstance(value, bytes):
-        path = folder / item
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(value)
-    else:
-        np.save(folder / f"{item}.npy", np.ascontiguousarray(value))
-    return digest(value)
+def _write(folder: Path, item: str, value: Item) -> None:
+    path = folder / (item if isinstance(value, bytes) else f"{item}.npy")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as out:
+        if isinstance(value, np.ndarray):
+            value = np.ascontiguousarray(value)
+            np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(value))
+            out.write(value.data)  # not numpy's tofile, which does not say that the disk is full
+        else:
+            out.write(value)
 
 
 def _prove(name: str, item: str, got: str, expected: dict[str, str]) -> None:

@@ -54,12 +54,22 @@ def images(*layouts: Layout, canonical: bool = False) -> Reader:
         for layout in layouts:
             arrays = layout(files)
             if arrays is not None:
+                _require_pictures(arrays)
                 yield from (in_canonical_order(arrays) if canonical else arrays).items()
                 return
         known = ", ".join(layout.__name__ for layout in layouts)
         raise DataMismatch(f"no known layout ({known}) among {_some(files)}")
 
     return read
+
+
+def _require_pictures(arrays: dict[str, np.ndarray]) -> None:
+    """Bytes can be right and shapes wrong: every part must be pictures with one label each."""
+    for part in ("train", "test"):
+        x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
+        right = x.dtype == y.dtype == np.uint8 and x.shape[1:] in ((28, 28), (32, 32, 3)) and y.shape == (len(x),)
+        if not right:
+            raise DataMismatch(f"{part} has {x.dtype} {x.shape} and {y.dtype} {y.shape}, not pictures and labels")
 
 
 def named_files(wanted: dict[str, tuple[str, ...]], optional: dict[str, tuple[str, ...]] | None = None) -> Reader:

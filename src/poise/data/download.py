@@ -44,6 +44,8 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
     """The file behind an http(s) address, in `folder` under its own name."""
     target = folder / Path(urlparse(address).path).name
     part = target.with_name(target.name + ".part")
+    if target.exists():  # of several files, this one arrived before the interruption
+        return target
     for attempt in range(1, tries + 1):
         try:
             _fetch(address, part, progress, timeout)
@@ -70,7 +72,7 @@ def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None
         resumed = have > 0 and response.status == 206
         done = have if resumed else 0
         length = response.headers.get("Content-Length")
-        total = done + int(length) if length else None
+        total = done + int(length) if length and length.isdigit() else None
         with part.open("ab" if resumed else "wb") as out:
             while chunk := response.read(CHUNK):
                 out.write(chunk)

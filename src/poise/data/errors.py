@@ -3,7 +3,8 @@
 DataError
 ├── DataNotFound     a set is not here, and no way led to it; also a FileNotFoundError
 ├── DataMismatch     what arrived is not what it should be: digest, shape or count
-└── DataUnsafe       a pickle or an archive that asks for more than data
+├── DataUnsafe       a pickle or an archive that asks for more than data
+└── CacheError       the cache itself cannot be written
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ class DataNotFound(DataError, FileNotFoundError):
 
 class DataMismatch(DataError):
     """Data that are not the ones expected; nothing of them is kept."""
+
+
+class CacheError(DataError):
+    """A cache that is full, read-only or not a folder: no other way would help."""
 
 
 class DataUnsafe(DataError):

@@ -7,14 +7,18 @@ same, and so are links.
 from __future__ import annotations
 
 import gzip
+import io
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 from weakref import finalize
 
 from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
+
+LARGEST = 512 * 2**20  # no member of any set is larger; what is, would only fill the memory
 
 
 class Files(Protocol):
@@ -66,7 +70,14 @@ class Archive:
     def _open_zip(self) -> list[str]:
         archive = zipfile.ZipFile(self.path)
         self._read = archive.read
-        return [info.filename for info in archive.infolist() if not info.is_dir()]
+        members = [info for info in archive.infolist() if not info.is_dir()]
+        self._refuse_large({info.filename: info.file_size for info in members})
+        return [info.filename for info in members]
+
+    def _refuse_large(self, sizes: dict[str, int]) -> None:
+        for name, size in sizes.items():
+            if size > LARGEST:
+                raise DataUnsafe(f"{self.path.name} holds {name!r} of {size} bytes: no set has such a file")
 
     def _open_tar(self) -> list[str]:
         archive = tarfile.open(self.path)  # noqa: SIM115, it is read from as long as we live
@@ -75,6 +86,8 @@ class Archive:
         for name, member in members.items():
             if not member.isfile():
                 raise DataUnsafe(f"{self.path.name} holds {name!r}, which is a link or a device, not a file")
+
+        self._refuse_large({name: member.size for name, member in members.items()})
 
         def read(name: str) -> bytes:
             stream = archive.extractfile(members[name])
@@ -111,6 +124,9 @@ def unzipped(data: bytes) -> bytes:
     if not data.startswith(b"\x1f\x8b"):
         return data
     try:
-        return gzip.decompress(data)
-    except (EOFError, OSError) as error:
+        content = gzip.GzipFile(fileobj=io.BytesIO(data)).read(LARGEST + 1)
+    except (EOFError, OSError, zlib.error) as error:
         raise DataMismatch(f"a gzip file is damaged: {error}") from None
+    if len(content) > LARGEST:
+        raise DataUnsafe(f"a gzip file holds more than {LARGEST} bytes: no set has such a file")
+    return content

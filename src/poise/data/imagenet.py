@@ -66,7 +66,7 @@ class CentreCrop:
 
 
 class ClassFolders(Dataset[tuple[Tensor, int]]):
-    """<class>/*.JPEG; classes in order of their names. `epoch` moves the crops on."""
+    """<class>/*.JPEG; classes in order of their names. An example is asked for by (epoch, index)."""
 
     def __init__(self, folder: Path, crop: RandomCrop | CentreCrop, seed: int = 0) -> None:
         self.classes = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
@@ -74,17 +74,18 @@ class ClassFolders(Dataset[tuple[Tensor, int]]):
         self.pictures = [(path, label) for path, label in names if path.suffix.lower() in PICTURES]
         if not self.pictures:
             raise DataNotFound(f"{folder} has no class folders with pictures in them")
-        self.crop, self.seed, self.epoch = crop, seed, 0
+        self.crop, self.seed = crop, seed
 
     def __len__(self) -> int:
         return len(self.pictures)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+    def __getitem__(self, place: tuple[int, int]) -> tuple[Tensor, int]:
         from PIL import Image
 
+        epoch, index = place
         path, label = self.pictures[index]
         with Image.open(path) as picture:
-            cropped = self.crop(picture.convert("RGB"), Stream(self.seed, "crop", self.epoch, index))
+            cropped = self.crop(picture.convert("RGB"), Stream(self.seed, "crop", epoch, index))
         return torch.from_numpy(np.array(cropped)).permute(2, 0, 1), label
 
 
@@ -92,8 +93,9 @@ def stream_epoch(
     folders: ClassFolders, batch_size: int, epoch: int, start: int = 0, workers: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The batches of an epoch from batch `start` on: uint8 [B, 3, H, W] and labels [B], whole batches only."""
-    folders.epoch = epoch
+    if not 0 < batch_size <= len(folders) or start < 0:
+        raise ValueError(f"batch_size={batch_size} must lie in 1..{len(folders)}, start={start} not be negative")
     order = epoch_order(len(folders), folders.seed, epoch).tolist()
-    whole = len(order) // batch_size * batch_size
-    loader = DataLoader(folders, batch_size, sampler=order[start * batch_size : whole], num_workers=workers)
+    places = [(epoch, index) for index in order[start * batch_size : len(order) // batch_size * batch_size]]
+    loader = DataLoader(folders, batch_size, sampler=places, num_workers=workers)
     yield from loader

