@@ -21,16 +21,18 @@ START, END = 1, 2
 
 
 class FCLTrainer(Trainer):
-    """On one device. Under DDP, wrap poise.TrainStep instead of the model."""
-
     def __init__(self, *arguments: Any, objective: poise.Objective, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        if self.args.world_size > 1:
+            raise ValueError("several processes: wrap poise.TrainStep(model, objective) in DDP instead")
         self.objective = objective
         self.classifier = poise.split(self.model)
+        self.model_accepts_loss_kwargs = False  # the loss is a mean: Trainer must divide by the accumulation
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, **_: Any) -> Any:
         x = poise.Tokens(inputs["input_ids"], inputs["attention_mask"], inputs["special_tokens_mask"])
-        loss = self.objective(self.classifier, x, inputs["labels"], self.state.global_step)
+        with self.accelerator.autocast():
+            loss = self.objective(self.classifier, x, inputs["labels"], self.state.global_step)
         return (loss.total, {"logits": loss.logits}) if return_outputs else loss.total
 
 
@@ -54,7 +56,7 @@ def sentences(count: int) -> list[dict[str, Tensor]]:
     return rows
 
 
-def main(steps: int = 60) -> FCLTrainer:
+def main(steps: int = 60, batch_size: int = 32, **options: Any) -> FCLTrainer:
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     model = BertForSequenceClassification(BertConfig(vocab_size=41, num_labels=2, **sizes))
@@ -69,13 +71,14 @@ def main(steps: int = 60) -> FCLTrainer:
         arguments = TrainingArguments(
             folder,
             max_steps=steps,
-            per_device_train_batch_size=32,
+            per_device_train_batch_size=batch_size,
             learning_rate=1e-3,
             logging_steps=20,
             save_strategy="no",
             report_to=[],
             remove_unused_columns=False,
             dataloader_pin_memory=torch.cuda.is_available(),
+            **options,
         )
         trainer = FCLTrainer(model, arguments, train_dataset=sentences(512), objective=objective)
         trainer.train()

@@ -49,6 +49,17 @@ def test_huggingface_trainer() -> None:
     assert any("loss" in row for row in trainer.state.log_history)
 
 
+@pytest.mark.parametrize("options", [{"bf16": True}, {"batch_size": 8, "gradient_accumulation_steps": 4}])
+def test_the_trainer_with_half_precision_and_accumulation(options: dict) -> None:
+    """The loss stays a mean: about log 2 at the start, not four times that."""
+    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = load("huggingface_trainer").main(steps=3, use_cpu=True, **options)
+    losses = [row["train_loss"] for row in trainer.state.log_history if "train_loss" in row]
+    assert 0.5 < losses[0] < 1.2
+
+
 def test_every_example_is_short_and_tested() -> None:
     tested = Path(__file__).read_text()
     for path in FOLDER.glob("*.py"):

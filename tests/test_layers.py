@@ -8,6 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "poise"
 
 LAYERS = [
+    {"choices"},
     {"tokens", "losses", "schedules", "distributed", "protocols"},
     {"classifier"},
     {"features", "models", "data", "corruptions", "reporting"},

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from toys import ConvNet, Smooth
 
-from poise import FCL, Gaussian, GradientUtility, InfoNCE, TopBottom
+from poise import FCL, Gaussian, GradientUtility, InfoNCE, TeacherUtility, TopBottom
 from poise.classifier import leaf, run
 from poise.losses import CrossEntropy
 
@@ -30,6 +30,9 @@ class Scaler:
 
     def scale(self, outputs: torch.Tensor) -> torch.Tensor:
         return outputs * self.factor
+
+    def is_enabled(self) -> bool:
+        return True
 
 
 class Faint(nn.Module):
@@ -64,6 +67,22 @@ def test_float16_utility_underflows_without_a_scale_and_not_with_one() -> None:
     kept = utility_in_float16(half, x.half(), y, Scaler(2.0**16))
     assert kept.dtype == torch.float32
     torch.testing.assert_close(kept, exact, rtol=0.1, atol=1e-9)
+
+
+@pytest.mark.parametrize("utility", [GradientUtility(own_forward=True), "teacher"])
+def test_a_utility_with_a_pass_of_its_own_is_scaled_too(utility) -> None:
+    model, x, y = Faint(), torch.rand(4, 8), torch.tensor([0, 1, 2, 0])
+    exact = GradientUtility()(model, x, y)
+    half = copy.deepcopy(model).half()
+    forward = run(half, x.half(), y, CrossEntropy(), scaler=Scaler(2.0**16))
+    measured = TeacherUtility(half) if utility == "teacher" else utility
+    torch.testing.assert_close(measured(half, x.half(), y, forward=forward), exact, rtol=0.1, atol=1e-9)
+
+
+def test_a_disabled_scaler_is_none() -> None:
+    model, x, y = Faint().half(), torch.rand(4, 8).half(), torch.tensor([0, 1, 2, 0])
+    off = torch.amp.GradScaler("cpu", enabled=False)
+    assert torch.equal(utility_in_float16(model, x, y, off), utility_in_float16(model, x, y, None))
 
 
 def test_a_fixed_scale_keeps_what_float16_would_lose() -> None:

@@ -20,13 +20,24 @@ def test_masking_keeps_positions_and_deletion_closes_up() -> None:
     x = Tokens(torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 1, 1, 0]]), torch.tensor([[1, 0, 0, 1, 0]]))
     chosen = torch.tensor([[False, True, False, False, False]])
     masked = x.without(chosen, "mask")
-    assert masked.ids.tolist() == [[5, 6, 7, 8, 0]]
+    assert masked.ids.tolist() == [[5, 0, 7, 8, 0]]
     assert masked.mask.tolist() == [[True, False, True, True, False]]
     closed = x.without(chosen, "delete")
     assert closed.ids[closed.mask].tolist() == [5, 7, 8]
     assert closed.mask.tolist() == [[True, True, True, False, False]]
     assert closed.special.tolist()[0][:3] == [True, False, True]
     assert x.mask.tolist() == [[True, True, True, True, False]]
+
+
+def test_what_was_removed_leaves_no_id_behind_and_left_padding_closes_to_the_right() -> None:
+    x = Tokens(torch.tensor([[9, 9, 5, 6, 7]]), torch.tensor([[0, 0, 1, 1, 1]]), pad=9)
+    chosen = torch.tensor([[False, False, False, True, False]])
+    closed = x.without(chosen, "delete")
+    assert closed.ids.tolist() == [[9, 9, 9, 5, 7]]
+    assert closed.mask.tolist() == [[False, False, False, True, True]]
+    assert x.without(torch.zeros_like(chosen), "delete").ids.tolist() == x.ids.tolist()
+    with pytest.raises(ValueError, match="how='masked' must be one of 'mask', 'delete'"):
+        x.without(chosen, "masked")
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

@@ -65,6 +65,7 @@ def run(
 ) -> Forward:
     """One forward pass, checked: the batch fits the model and the loss gives one number per example."""
     check_batch(model, x, y)
+    finite = _finite_rows(x) if isinstance(x, Tensor) and x.is_floating_point() else None
     with retainable():
         z = model.embed(x)
         logits: Tensor = model.head(z)
@@ -75,8 +76,8 @@ def run(
         raise ValueError(
             f"the loss must give one number per example, [{len(y)}], not {list(losses.shape)}: no reduction"
         )
-    if isinstance(x, Tensor) and x.is_floating_point():
-        losses = losses.where(_finite_rows(x), torch.nan)
+    if finite is not None:
+        losses = losses.where(finite, torch.nan)
     return Forward(x, z, logits, losses, scaler, given)
 
 
@@ -86,6 +87,11 @@ def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
         raise ValueError(f"the batch is empty: x has shape {list(shape_of(x))}")
     if y is not None and (y.ndim == 0 or len(y) != len(x)):
         raise ValueError(f"x has {len(x)} examples, y has shape {list(y.shape)}")
+    if not hasattr(model, "embed") or not hasattr(model, "head"):
+        raise TypeError(f"a {type(model).__name__} has no embed and head: use poise.split(model)")
+    check_head = getattr(model, "check_head", None)
+    if check_head is not None:
+        check_head(x)
     weight = next((p for p in model.parameters() if p.is_floating_point()), None)
     if weight is None:
         return

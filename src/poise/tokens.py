@@ -8,28 +8,32 @@ Axes: B examples, *D features of one example (any number of axes), T token posit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
+
+from poise.choices import require_choice
 
 Removal: TypeAlias = Literal["mask", "delete"]
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """A batch of sentences, padded on the right.
+    """A batch of sentences, padded on either side.
 
     ids      [B, T] integers, one per position.
     mask     [B, T] True where a token stands; False is padding, or a token that was removed.
     special  [B, T] True where a token stands that is not a feature, such as [CLS] and [SEP]:
              it is never chosen and never removed. None: there are no such tokens.
+    pad      the id that stands where nothing stands; some models look for it.
     """
 
     ids: Tensor
     mask: Tensor
     special: Tensor | None = None
+    pad: int = 0
 
     def __post_init__(self) -> None:
         if self.ids.ndim != 2 or self.ids.is_floating_point():
@@ -63,17 +67,25 @@ class Tokens:
         """The sentences without the chosen tokens [B, T].
 
         "mask" hides them and leaves every other token at its position;
-        "delete" closes the gap, so that later tokens move to the left.
+        "delete" closes the gap towards the start, or towards the end of a sentence that is padded on the left.
         """
+        require_choice("how", how, "mask", "delete")
         left = self.mask & ~chosen
+        hidden = replace(self, ids=self.ids.where(left, self.pad), mask=left)
         if how == "mask":
-            return Tokens(self.ids, left, self.special)
-        order = (~left).to(torch.uint8).argsort(dim=1, stable=True)  # what is left comes first, in its old order
-        return Tokens(self.ids, left, self.special)._each(lambda part: part.gather(1, order))
+            return hidden
+        padded_left = ~self.mask[:, :1] & self.mask[:, -1:]
+        order = (
+            (left == padded_left).to(torch.uint8).argsort(dim=1, stable=True)
+        )  # in their old order, gaps last (first)
+        return hidden._each(lambda part: part.gather(1, order))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Tokens:
         special = None if self.special is None else change(self.special)
-        return Tokens(change(self.ids), change(self.mask), special)
+        return Tokens(change(self.ids), change(self.mask), special, self.pad)
+
+    def clone(self) -> Tokens:
+        return self._each(torch.clone)
 
 
 Input: TypeAlias = Tensor | Tokens
@@ -101,7 +113,7 @@ def concatenate(first: Input, second: Input) -> Input:
     parts = zip((first.ids, first.mask, first.special), (second.ids, second.mask, second.special), strict=True)
     ids, mask, special = (None if a is None or b is None else torch.cat([a, b]) for a, b in parts)
     assert ids is not None and mask is not None
-    return Tokens(ids, mask, special)
+    return Tokens(ids, mask, special, first.pad)
 
 
 def without_each(x: Tokens, how: Removal, size: int) -> Iterator[tuple[Tensor, Tensor, Tokens]]:
@@ -111,6 +123,8 @@ def without_each(x: Tokens, how: Removal, size: int) -> Iterator[tuple[Tensor, T
     Padding and special tokens are passed over.
     """
     pairs = x.features.nonzero()  # [B*T, 2]
+    if len(pairs) == 0:
+        return
     for rows, positions in (pair.unbind(1) for pair in torch.split(pairs, size)):
         chosen = torch.zeros(len(rows), x.ids.shape[1], dtype=torch.bool, device=x.ids.device)
         chosen[torch.arange(len(rows), device=x.ids.device), positions] = True

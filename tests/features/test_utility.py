@@ -140,6 +140,21 @@ def test_removal_uses_no_dropout_and_changes_nothing() -> None:
     assert same_state(before, state_of(model))
 
 
+@pytest.mark.parametrize("grad_mode", [torch.no_grad, torch.inference_mode])
+def test_removal_works_where_gradients_are_off(grad_mode) -> None:
+    with grad_mode():
+        model, x, y = BagOfWords(), sentences([5, 3]), torch.tensor([0, 1])
+        u = RemovalUtility()(model, x, y)
+    assert u.shape == (2, 5)
+
+
+def test_removal_is_of_any_loss() -> None:
+    model, x = BagOfWords(), sentences([4, 3])
+    u = RemovalUtility()(model, x, torch.zeros(2), loss=lambda logits, y: logits[:, 0])
+    expected = model.head(model.words(x.ids))[..., 0].abs() * x.mask
+    torch.testing.assert_close(u, expected.detach(), rtol=1e-4, atol=1e-5)
+
+
 def test_wrong_kinds_of_input() -> None:
     with pytest.raises(TypeError, match="Tokens have no gradient: use RemovalUtility"):
         GradientUtility()(BagOfWords(), sentences([3]), torch.tensor([0]))

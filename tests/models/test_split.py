@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from toys import sentences
 
-from poise import FCL, Gaussian, GradientUtility, InfoNCE, JacobianSensitivity, TopBottom, split
+from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, JacobianSensitivity, TopBottom, split
 
 
 class Nested(nn.Module):
@@ -89,6 +89,40 @@ def test_moves_and_conversions_reach_parameters_and_buffers() -> None:
     model.shift = torch.ones(5, dtype=torch.float64)
     x = torch.rand(4, 6, dtype=torch.float64)
     torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x))
+
+
+def test_a_module_replaced_later_is_followed() -> None:
+    model = Nested().eval()
+    classifier, x = split(model), torch.rand(4, 6)
+    classifier.embed(x)
+    model.body = nn.Sequential(nn.Linear(6, 5), nn.Tanh())
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x))
+    model.classifier = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x))
+
+
+def test_values_that_are_not_finite_are_named_as_such() -> None:
+    objective = FCL(GradientUtility(), TopBottom(2), Gaussian(0.1), InfoNCE(0.1), 1.0)
+    x, y = torch.rand(4, 6), torch.arange(4) % 3
+    with pytest.raises(ValueError, match="x has a value that is not finite in example 0"):
+        objective(split(Nested()), x.index_fill(0, torch.tensor([0]), torch.nan), y)
+    broken = Nested()
+    broken.scale.data[0] = torch.nan
+    assert objective(split(broken), x, y).total.isnan()
+
+
+def test_a_wrong_head_is_found_by_an_objective_when_embed_is_compiled() -> None:
+    classifier = split(Softmaxed(), head="classifier.2")
+    classifier.embed = torch.compile(classifier.embed, backend="eager")
+    with pytest.raises(ValueError, match="is not the model's last layer"):
+        FCL(GradientUtility(), TopBottom(2), Gaussian(0.1), InfoNCE(0.1), 1.0)(
+            classifier, torch.rand(4, 6), torch.arange(4) % 3
+        )
+
+
+def test_a_model_that_was_not_split_is_told_to_be() -> None:
+    with pytest.raises(TypeError, match=r"a Sequential has no embed and head: use poise\.split\(model\)"):
+        XE()(nn.Sequential(nn.Linear(6, 3)), torch.rand(4, 6), torch.arange(4) % 3)
 
 
 def test_a_copy_is_independent() -> None:

@@ -36,6 +36,22 @@ def test_the_head_is_found_and_gives_the_model_s_logits(kind: str) -> None:
     assert RemovalSensitivity()(classifier, x).shape == x.ids.shape
 
 
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_removal_by_deletion_is_the_shorter_sentence(kind: str) -> None:
+    """Also for a model that classifies from its last token, which it finds by the padding id."""
+    config = transformers.AutoConfig.for_model(kind, **CONFIGS[kind])
+    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    x = sentences([6, 4])
+    for position in range(4):
+        chosen = torch.zeros_like(x.mask)
+        chosen[:, position] = True
+        removed = split(model)(x.without(chosen, "delete"))
+        for row, length in enumerate([6, 4]):
+            ids = torch.cat([x.ids[row, :position], x.ids[row, position + 1 : length]])[None]
+            expected = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0]
+            torch.testing.assert_close(removed[row], expected)
+
+
 def test_a_training_step() -> None:
     config = transformers.AutoConfig.for_model("bert", **CONFIGS["bert"])
     model = transformers.AutoModelForSequenceClassification.from_config(config)

@@ -176,10 +176,11 @@ def test_tokens(how) -> None:
 
 def test_a_sentence_too_short_to_choose_from_drops_out() -> None:
     """One feature cannot be both least and most useful."""
-    model, x, y = BagOfWords(), sentences([1, 1, 1]), torch.tensor([0, 1, 2])
+    model, y = BagOfWords(), torch.tensor([0, 1, 2])
+    for select in (TopBottomFraction(0.1), TopBottom(3)):
+        short = fcl(utility=RemovalUtility(), select=select, perturb=Remove(), weight=1.0)
+        assert short(model, sentences([1, 1, 1]), y).parts["contrast"] == 0
     objective = fcl(utility=RemovalUtility(), select=TopBottomFraction(0.1), perturb=Remove(), weight=1.0)
-    with pytest.raises(ValueError, match="at least 2 features"):
-        objective(model, x, y)
     x = sentences([1, 1, 6])
     loss = objective(model, x, y)
     z, contrast = model.embed(x), InfoNCE(0.1, "sum")
@@ -211,6 +212,60 @@ def test_all_zero_utility_is_plain_contrast_with_random_features() -> None:
     model, (x, y) = Smooth(8), batch()
     loss = fcl(utility=GivenUtility())(model, x, y, given=torch.zeros(6, 8))
     assert loss.total.isfinite()
+
+
+def test_a_batch_without_removable_tokens_has_no_contrast() -> None:
+    x = sentences([2, 2], special=True)
+    loss = fcl(utility=RemovalUtility(), select=TopBottomFraction(0.1), perturb=Remove())(
+        BagOfWords(), x, torch.tensor([0, 1])
+    )
+    assert loss.parts["contrast"] == 0
+
+
+def test_what_is_given_for_padding_does_not_count() -> None:
+    model, x, y = BagOfWords(), sentences([8, 5, 6]), torch.tensor([0, 1, 2])
+    given = torch.rand(3, 8)
+    junk = given.where(x.mask, torch.tensor(torch.nan))
+    objective = fcl(utility=GivenUtility(), perturb=Remove(), select=TopBottom(2))
+    losses = [objective(model, x, y, given=u, generator=torch.Generator().manual_seed(0)).total for u in (given, junk)]
+    assert torch.equal(*losses)
+
+
+def test_an_input_with_a_graph_of_its_own_keeps_it() -> None:
+    """What made x is trained through it, with the contrast as without."""
+    model, (raw, y) = Smooth(8), batch()
+    maker = nn.Linear(8, 8)
+    fcl(weight=1e-30)(model, maker(raw), y).total.backward()
+    with_contrast = maker.weight.grad.clone()
+    maker.zero_grad()
+    XE()(model, maker(raw), y).total.backward()
+    torch.testing.assert_close(with_contrast, maker.weight.grad)
+
+
+@pytest.mark.parametrize(
+    "utility", [GradientUtility(), GradientUtility(own_forward=True), MixedUtility((GradientUtility(True),), (1.0,))]
+)
+def test_the_utility_is_that_of_the_objective_s_loss(utility) -> None:
+    """A loss that reads feature 0 alone makes it the most useful one, whatever the network does with the others."""
+
+    class Reader(Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.embed(x))
+
+    model = Reader(8, width=8, num_classes=8)
+    model.body.weight.data, model.head.weight.data = torch.eye(8), torch.eye(8)
+    chosen: list[Tensor] = []
+
+    class Spy(Gaussian):
+        def __call__(self, x, chosen_now=None, generator=None):
+            chosen.append(chosen_now)
+            return super().__call__(x, chosen_now, generator)
+
+    first = lambda logits, y: logits[:, 0].square()  # noqa: E731
+    fcl(utility=utility, select=TopBottom(1), perturb=Spy(0.1), loss=first)(
+        model, torch.rand(4, 8) + 0.1, torch.zeros(4).long()
+    )
+    assert chosen[1][:, 0].all()
 
 
 def test_own_and_external_utility_together() -> None:
@@ -255,6 +310,21 @@ def test_a_recipe_that_cannot_work_fails_at_the_first_step(weight: float) -> Non
         fcl(weight=weight)(model, (x * 255).byte(), y)
     with pytest.raises(TypeError, match="Tokens have no gradient"):
         fcl(weight=weight)(BagOfWords(), sentences([5]), torch.tensor([0]))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: fcl(statistics="eval"),
+        lambda: InfoNCE(0.1, reduction="none"),
+        lambda: Margin(distance="cosine"),
+        lambda: Remove("masked"),
+        lambda: RemovalUtility("masked"),
+    ],
+)
+def test_a_word_that_is_no_choice_is_refused(build) -> None:
+    with pytest.raises(ValueError, match="must be one of"):
+        build()
 
 
 def test_repr_is_the_recipe() -> None:

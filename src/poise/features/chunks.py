@@ -39,5 +39,5 @@ def _bytes_of_graph(model: Classifier, run: Callable[[Input], Tensor], x: Input)
         return saved
 
     with gradients(), saved_tensors_hooks(weigh, lambda saved: saved):
-        result = run(x if isinstance(x, Tokens) else x.detach().clone().requires_grad_())
+        result = run(x.clone() if isinstance(x, Tokens) else x.detach().clone().requires_grad_())
     return sum(kept.values()) + result.numel() * result.element_size()

@@ -7,7 +7,7 @@ mixed     u = sum_m weight_m * u_m / sum_j u_mj          every part a distributi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch import Tensor
 from poise.classifier import Classifier, Forward
 from poise.features.utility import GradientUtility, Utility
 from poise.losses import CrossEntropy, ExampleLoss
-from poise.tokens import Input, shape_of
+from poise.tokens import Input, shape_of, valid_features
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class TeacherUtility:
         loss: ExampleLoss = CrossEntropy(),
         forward: Forward | None = None,
     ) -> Tensor:
-        return self.utility(self.teacher, x, y, loss=loss)
+        # The objective's pass is the student's: only its scaler is handed on, no graph.
+        alone = None if forward is None else replace(forward, losses=forward.losses.detach(), given=None)
+        return self.utility(self.teacher, x, y, loss=loss, forward=alone)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ class GivenUtility:
             raise ValueError("GivenUtility has no utility for this batch: call objective(model, x, y, step, given=u)")
         if given.shape != shape_of(x):
             raise ValueError(f"given has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
-        return given.detach().to(torch.promote_types(given.dtype, torch.float32)).abs()
+        u = given.detach().to(torch.promote_types(given.dtype, torch.float32)).abs()
+        valid = valid_features(x)
+        return u if valid is None else u.where(valid, 0)
 
 
 @dataclass(frozen=True)

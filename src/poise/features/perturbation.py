@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from poise.choices import require_choice
 from poise.tokens import Input, Removal, Tokens
 
 
@@ -33,7 +34,7 @@ class Gaussian:
     clip: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.sigma < 0:
+        if not self.sigma >= 0:
             raise ValueError(f"sigma={self.sigma} must not be negative")
         if self.clip is not None and not self.clip[0] < self.clip[1]:
             raise ValueError(f"clip={self.clip} must be (lowest, highest)")
@@ -62,6 +63,9 @@ class Remove:
     """Removal of the chosen tokens: "mask" keeps the positions of the others, "delete" closes them up."""
 
     how: Removal = "mask"
+
+    def __post_init__(self) -> None:
+        require_choice("how", self.how, "mask", "delete")
 
     def check(self, x: Input) -> None:
         if not isinstance(x, Tokens):

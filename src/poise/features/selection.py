@@ -11,18 +11,21 @@ Axes: B examples, *D features of one example, N = their number (or that of its p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
+from poise.choices import require_choice
+
 Unit: TypeAlias = Literal["value", "pixel"]
 
 
 class Selection(Protocol):
     def check(self, shape: torch.Size) -> None:
-        """Raise if features of this shape [B, *D] can never be enough."""
+        """Raise if features of this shape [B, *D], all of them valid, are not enough."""
 
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
@@ -44,6 +47,7 @@ class TopBottom:
     def __post_init__(self) -> None:
         if self.k < 1:
             raise ValueError(f"k={self.k} must be at least 1")
+        require_choice("per", self.per, "value", "pixel")
 
     def check(self, shape: torch.Size) -> None:
         num_features = _num_features(shape, self.per)
@@ -53,7 +57,8 @@ class TopBottom:
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        self.check(u.shape)
+        if valid is None:
+            self.check(u.shape)
         return _choose(u, valid, self.per, lambda num_valid: torch.full_like(num_valid, self.k), generator)
 
 
@@ -67,6 +72,7 @@ class TopBottomFraction:
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 0.5:
             raise ValueError(f"fraction={self.fraction} must lie in (0, 0.5]: the two sides may not overlap")
+        require_choice("per", self.per, "value", "pixel")
 
     def check(self, shape: torch.Size) -> None:
         if _num_features(shape, self.per) < 2:
@@ -75,7 +81,8 @@ class TopBottomFraction:
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        self.check(u.shape)
+        if valid is None:
+            self.check(u.shape)
         return _choose(u, valid, self.per, self._k, generator)
 
     def _k(self, num_valid: Tensor) -> Tensor:
@@ -83,12 +90,12 @@ class TopBottomFraction:
         return (self.fraction * num_valid.double() - 1e-6).ceil().long().clamp(min=1)
 
 
-class _Count(Protocol):
-    def __call__(self, num_valid: Tensor, /) -> Tensor: ...
-
-
 def _choose(
-    u: Tensor, valid: Tensor | None, per: Unit, count: _Count, generator: torch.Generator | None
+    u: Tensor,
+    valid: Tensor | None,
+    per: Unit,
+    count: Callable[[Tensor], Tensor],
+    generator: torch.Generator | None,
 ) -> tuple[Tensor, Tensor]:
     values = torch.linalg.vector_norm(u, dim=1, keepdim=True) if per == "pixel" else u
     rows = values.flatten(1)  # [B, N]

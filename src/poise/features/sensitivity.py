@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poise.choices import require_choice
 from poise.classifier import Classifier, check_batch, evaluating, gradients, leaf, retainable
 from poise.features.chunks import rows_within
 from poise.tokens import Input, Removal, Tokens, without_each
@@ -87,6 +88,9 @@ class RemovalSensitivity:
     how: Removal = "mask"
     at: str = "embedding"
     memory: int = 2**30
+
+    def __post_init__(self) -> None:
+        require_choice("how", self.how, "mask", "delete")
 
     def __call__(self, model: Classifier, x: Input) -> Tensor:
         """Tokens [B, T] → s [B, T]."""

@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from poise.choices import require_choice
 from poise.classifier import Classifier, Forward, evaluating, gradients, leaf, retainable, run
 from poise.features.chunks import rows_within
 from poise.losses import CrossEntropy, ExampleLoss
@@ -68,8 +69,9 @@ class GradientUtility:
     ) -> Tensor:
         if forward is not None and self.uses_forward and forward.losses.requires_grad:
             return _input_gradient(forward, retain_graph=True).abs()
+        scaler = None if forward is None else forward.scaler
         with gradients(), evaluating(model):
-            return _input_gradient(run(model, leaf(x), y, loss), retain_graph=False).abs()
+            return _input_gradient(run(model, leaf(x), y, loss, scaler=scaler), retain_graph=False).abs()
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,9 @@ class RemovalUtility:
 
     how: Removal = "mask"
     memory: int = 2**30
+
+    def __post_init__(self) -> None:
+        require_choice("how", self.how, "mask", "delete")
 
     @property
     def uses_forward(self) -> bool:
@@ -119,10 +124,10 @@ def _input_gradient(forward: Forward, retain_graph: bool) -> Tensor:
     """
     assert isinstance(forward.x, Tensor)
     total = forward.losses.sum()
-    if forward.scaler is not None:
+    if forward.scaler is not None and forward.scaler.is_enabled():
         scale = forward.scaler.scale(torch.ones((), device=total.device)) / len(forward.losses)
     else:
-        scale = 1024.0 / len(forward.losses) if forward.z.dtype == torch.float16 else 1.0
+        scale = 2.0**16 / len(forward.losses) if forward.z.dtype == torch.float16 else 1.0
     with retainable():
         (gradient,) = torch.autograd.grad(total * scale, forward.x, retain_graph=retain_graph)
     unscaled: Tensor = gradient.to(torch.promote_types(gradient.dtype, torch.float32)) / scale

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from poise.choices import require_choice
 from poise.distributed import gather, world_size
 
 Reduction: TypeAlias = Literal["mean", "sum"]
@@ -53,6 +54,7 @@ class InfoNCE:
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise ValueError(f"temperature={self.temperature} must be positive")
+        require_choice("reduction", self.reduction, "mean", "sum")
 
     def __call__(
         self,
@@ -88,6 +90,8 @@ class Margin:
     def __post_init__(self) -> None:
         if not self.gamma > 0:
             raise ValueError(f"gamma={self.gamma} must be positive")
+        require_choice("reduction", self.reduction, "mean", "sum")
+        require_choice("distance", self.distance, "unit", "euclidean")
 
     def __call__(
         self,

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poise.choices import require_choice
 from poise.classifier import Classifier, leaf, run
 from poise.features.perturbation import Perturbation
 from poise.features.selection import Selection
@@ -44,6 +45,9 @@ class FCL:
     loss: ExampleLoss = CrossEntropy()
     drop_below: float = 1e-12
 
+    def __post_init__(self) -> None:
+        require_choice("statistics", self.statistics, "running", "batch")
+
     def __call__(
         self,
         model: Classifier,
@@ -59,7 +63,7 @@ class FCL:
         weight = as_schedule(self.weight)(step)
         if weight == 0:
             return plain(run(model, x, y, self.loss))
-        forward = run(model, leaf(x) if self.utility.uses_forward else x, y, self.loss, scaler=scaler, given=given)
+        forward = run(model, self._read(x), y, self.loss, scaler=scaler, given=given)
         u = self.utility(model, x, y, loss=self.loss, forward=forward)
         low, high = self.select(u, valid_features(x), generator)
         near, far = self.perturb(x, low, generator), self.perturb(x, high, generator)
@@ -70,8 +74,14 @@ class FCL:
         contrast = self.contrast(forward.z, z_near, z_far, keep=keep, taking_part=taking_part)
         return weighted(forward, weight, "contrast", contrast)
 
+    def _read(self, x: Input) -> Input:
+        """x as a leaf of the graph where the utility needs its gradient; an x with a graph of its own keeps it."""
+        needs_leaf = self.utility.uses_forward and isinstance(x, Tensor) and not x.requires_grad
+        return leaf(x) if needs_leaf else x
+
     def _check(self, x: Input) -> None:
         """At every step, so that a recipe that cannot work fails at the first one and not when the weight rises."""
         self.utility.check(x)
         self.perturb.check(x)
-        self.select.check(shape_of(x))
+        if isinstance(x, Tensor):  # a batch of short sentences only drops out of the contrast
+            self.select.check(shape_of(x))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poise.choices import require_choice
 from poise.classifier import Classifier, run
 from poise.features.perturbation import Gaussian
 from poise.losses import CrossEntropy, ExampleLoss
@@ -24,6 +25,9 @@ class XEGaussian:
     weight: Schedule | float
     statistics: Statistics = "running"
     loss: ExampleLoss = CrossEntropy()
+
+    def __post_init__(self) -> None:
+        require_choice("statistics", self.statistics, "running", "batch")
 
     def __call__(
         self,
