@@ -3,8 +3,8 @@
     python benchmarks/step.py                                        # 2 cores: LeNet, batch 128, float32
     python benchmarks/step.py --network resnet56 --batch 1024 --device cuda --bf16 --compile
 
-Times are medians of interleaved repetitions in one run on one machine; "device busy" is one step's. Counting a forward as 1, a backward to
-the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain way 11.
+Times are medians of interleaved repetitions in one run on one machine; "device busy" is one step's. Counting a forward
+as 1, a backward to the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain way 11.
 """
 
 from __future__ import annotations
