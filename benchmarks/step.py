@@ -171,7 +171,7 @@ def main() -> None:
             print(f"| {name} | {batch} | {ms:.2f} | {ms / times['ours']:.1f} | {megabytes} |", flush=True)
     if arguments.out:
         arguments.out.write_text(
-            json.dumps({**record, "arguments": {k: str(v) for k, v in vars(arguments).items()}}, indent=1)
+            json.dumps({**record, "arguments": {k: str(v) for k, v in vars(arguments).items() if k != "out"}}, indent=1)
         )
 
 

@@ -17,6 +17,13 @@ def test_soft_labels_and_smoothing() -> None:
     torch.testing.assert_close(CrossEntropy(label_smoothing=0.1)(logits, y), CrossEntropy()(logits, soft))
 
 
+def test_soft_labels_are_smoothed_too() -> None:
+    logits, y = torch.randn(5, 4), torch.rand(5, 4).softmax(1)
+    smooth = 0.9 * y + 0.1 / 4
+    expected = -(smooth * logits.log_softmax(1)).sum(1)
+    torch.testing.assert_close(CrossEntropy(label_smoothing=0.1)(logits, y), expected)
+
+
 def test_half_logits_are_computed_in_float32() -> None:
     assert (
         CrossEntropy()(torch.randn(3, 4, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.long)).dtype == torch.float32

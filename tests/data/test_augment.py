@@ -47,6 +47,12 @@ def test_random_sizes_are_uniform_up_to_the_largest() -> None:
     assert torch.bincount(sides)[1:].float().div(2000).sub(0.25).abs().max() < 0.05
 
 
+def test_random_sizes_come_from_the_generator() -> None:
+    x = torch.full((50, 1, 32, 32), 0.5)
+    draw = lambda: PatchGaussian(20, 0.1, random_size=True)(x, torch.Generator().manual_seed(3))  # noqa: E731
+    assert torch.equal(draw(), draw())
+
+
 def test_a_patch_larger_than_the_image_may_cover_it() -> None:
     out = PatchGaussian(99, 0.1)(torch.full((3, 3, 8, 8), 0.5))
     assert (out != 0.5).all()

@@ -95,6 +95,7 @@ def test_a_part_that_says_nothing_counts_as_zero() -> None:
     u = MixedUtility((GivenUtility(),), (1.0,))(Linear(6), x, y, forward=handed(given))
     assert torch.equal(u[0], torch.zeros(6))
     assert u[1].sum().item() == pytest.approx(1.0)
+    assert (MixedUtility((GivenUtility(),), (1.0,), drop_below=9.0)(Linear(6), x, y, forward=handed(given)) == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,40 @@ def test_an_empty_sentence_has_embedding_zero() -> None:
     assert z.isfinite().all()
 
 
+def test_a_layer_is_torch_s_pre_norm_encoder_layer() -> None:
+    ours = transformer().layers[0]
+    theirs = torch.nn.TransformerEncoderLayer(16, 2, 256, activation="gelu", batch_first=True, norm_first=True).eval()
+    pairs = {
+        theirs.self_attn.in_proj_weight: ours.query_key_value.weight,
+        theirs.self_attn.in_proj_bias: ours.query_key_value.bias,
+        theirs.self_attn.out_proj.weight: ours.out.weight,
+        theirs.self_attn.out_proj.bias: ours.out.bias,
+        theirs.linear1.weight: ours.expand.weight,
+        theirs.linear1.bias: ours.expand.bias,
+        theirs.linear2.weight: ours.contract.weight,
+        theirs.linear2.bias: ours.contract.bias,
+    }
+    for norm in ("norm1", "norm2"):
+        torch.nn.init.normal_(getattr(ours, norm).weight)
+        pairs[getattr(theirs, norm).weight] = getattr(ours, norm).weight
+    with torch.no_grad():
+        for target, value in pairs.items():
+            target.copy_(value)
+    x, mask = torch.randn(2, 5, 16), torch.tensor([[True] * 5, [True, True, True, False, False]])
+    expected = theirs(x, src_key_padding_mask=~mask)
+    torch.testing.assert_close(ours(x, mask[:, None, None, :])[mask], expected[mask], rtol=1e-4, atol=1e-5)
+
+
+def test_lenet_is_its_formula() -> None:
+    model, x = LeNet(10), torch.rand(2, 1, 28, 28)
+    w, f = model.state_dict(), torch.nn.functional
+    h = f.max_pool2d(f.conv2d(x, w["conv1.weight"], w["conv1.bias"], padding=2).clamp(min=0), 2)
+    h = f.max_pool2d(f.conv2d(h, w["conv2.weight"], w["conv2.bias"]).clamp(min=0), 2).reshape(2, -1)
+    for name in ("fc1", "fc2"):
+        h = (h @ w[f"{name}.weight"].T + w[f"{name}.bias"]).clamp(min=0)
+    torch.testing.assert_close(model.embed(x), h)
+
+
 def test_token_vectors_are_normalised_before_they_are_averaged() -> None:
     z = transformer().embed(sentences([1, 1, 1]))
     torch.testing.assert_close(z.mean(1), torch.zeros(3), atol=1e-5, rtol=0)

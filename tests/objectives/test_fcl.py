@@ -206,6 +206,8 @@ def test_far_view_is_dropped_where_utility_vanishes() -> None:
 
     fcl(utility=GivenUtility(), contrast=Spy(0.1))(model, x, y, given=given)
     assert keeps[0].tolist() == [True, True, False, True, True, True]
+    fcl(utility=GivenUtility(), contrast=Spy(0.1), drop_below=1e-14)(model, x, y, given=given)
+    assert keeps[1].all()
 
 
 def test_all_zero_utility_is_plain_contrast_with_random_features() -> None:

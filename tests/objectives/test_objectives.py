@@ -104,6 +104,13 @@ def test_xe_gaussian_is_a_second_cross_entropy() -> None:
     torch.testing.assert_close(loss.total, expected)
 
 
+def test_xe_gaussian_uses_its_own_loss_for_both_terms() -> None:
+    model, (x, _) = Smooth(108), images()
+    first = lambda logits, y: logits[:, 0]  # noqa: E731
+    loss = XEGaussian(Gaussian(0.0), weight=2.0, loss=first)(model, x, torch.zeros(8))
+    torch.testing.assert_close(loss.total, 3 * model(x)[:, 0].mean())
+
+
 def test_cl_gaussian_is_a_contrast_without_a_far_view() -> None:
     model, (x, y) = Smooth(108), images()
     y = y % 3
