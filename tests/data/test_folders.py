@@ -36,7 +36,7 @@ def small_imagenet_c(root: Path, group: str = "noise") -> Path:
 
 @pytest.mark.parametrize("flat", [True, False])
 def test_imagenet_in_both_layouts(tmp_path: Path, flat: bool) -> None:
-    assert imagenet(small_imagenet(tmp_path, flat), num_classes=3) == {"classes": 3, "val": 3}
+    assert imagenet(small_imagenet(tmp_path, flat), num_classes=3) == {"classes": 3, "train": 3, "val": 3}
 
 
 def test_imagenet_that_is_not_whole_is_named(tmp_path: Path) -> None:
@@ -69,6 +69,11 @@ def test_a_folder_is_remembered_and_looked_at_again(tmp_path: Path) -> None:
     sources.get("imagenet-c", place)
     assert sources.folder("imagenet-c") == place
     sources.check("imagenet-c")
+    picture(place / "noise" / "snow" / "1" / CLASSES[0] / "a.JPEG")
+    for severity in range(2, 6):
+        picture(place / "noise" / "snow" / str(severity) / CLASSES[0] / "a.JPEG")
+    with pytest.raises(DataMismatch, match=r"had .*2.* and has .*3"):
+        sources.check("imagenet-c")
     (place / "noise").rename(place / "elsewhere")
     (place / "elsewhere" / "fog" / "1").rename(place / "elsewhere" / "fog" / "one")
     with pytest.raises(DataMismatch, match="fog"):

@@ -16,7 +16,7 @@ PICTURES = (".jpeg", ".jpg", ".png")
 
 
 def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
-    """The numbers of classes and validation pictures, if the folder is laid out as ImageNet."""
+    """The numbers of classes and pictures, if the folder is laid out as ImageNet."""
     train = _classes(_folder(path / "train"))
     val = _folder(path / "val")
     if len(train) != num_classes:
@@ -25,7 +25,8 @@ def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
     flat = 0 if classes else _pictures(val)
     if not flat and [c.name for c in classes] != [c.name for c in train]:
         raise DataMismatch(f"{val} has neither pictures nor the {num_classes} class folders of {path / 'train'}")
-    return {"classes": len(train), "val": flat or sum(_pictures(c) for c in classes)}
+    counts = {"train": sum(_pictures(c) for c in train), "val": flat or sum(_pictures(c) for c in classes)}
+    return {"classes": len(train), **counts}
 
 
 def imagenet_c(path: Path) -> dict[str, int]:

@@ -77,7 +77,9 @@ def check(name: str) -> None:
     data_set = find(name)
     verify(name, {} if isinstance(data_set, FolderSet) else data_set.digests)
     if isinstance(data_set, FolderSet):
-        data_set.look(folder(name))
+        stored, now = (manifest_of(name) or {}).get("facts"), data_set.look(folder(name))
+        if stored != now:
+            raise DataMismatch(f"{folder(name)} had {stored} and has {now}: get {name} again if that is meant")
 
 
 def folder(name: str) -> Path:

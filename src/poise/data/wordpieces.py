@@ -31,9 +31,10 @@ class WordPieces:
 
     def __call__(self, sentences: Sequence[Sequence[str]], max_length: int = 128) -> tuple[Tokens, Tensor]:
         """Tokens [B, T] and words [B, T]: the index of the token a piece comes from, -1 for special and padding."""
+        if not sentences:
+            raise ValueError("there are no sentences to encode")
+        self._tokenizer.enable_truncation(max_length)
         rows = [self._tokenizer.encode(list(tokens), is_pretokenized=True) for tokens in sentences]
-        for row in rows:
-            row.truncate(max_length)
         length = max(len(row.ids) for row in rows)
         ids = torch.zeros(len(rows), length, dtype=torch.long)
         words = torch.full((len(rows), length), -1)
