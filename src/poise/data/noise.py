@@ -9,7 +9,8 @@ In every image exactly round(share * number of pixels) are replaced, drawn witho
     colour   one random level per channel
     value    not pixels but single values are chosen and replaced, channel by channel
 
-Images are uint8 [N, H, W] or [N, H, W, C]. The draws depend on the seed alone, so that all methods meet the same noise.
+Images are uint8 [N, H, W] or [N, H, W, C]. The draws depend on the seed and on an image's place in the whole set, so
+that all methods meet the same noise: add noise to a set, then take parts of it.
 """
 
 from __future__ import annotations
