@@ -72,10 +72,10 @@ def medians(works: dict[str, Callable[[], object]], device: torch.device, repeat
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def busy(work: Callable[[], object], device: torch.device) -> float:
+def busy(work: Callable[[], object], device: torch.device) -> float | None:
     """Milliseconds of the device's own work in one call, however long the host takes to ask for it; CUDA only."""
     if device.type != "cuda":
-        return 0.0
+        return None
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         work()
@@ -83,7 +83,9 @@ def busy(work: Callable[[], object], device: torch.device) -> float:
     return sum(event.self_device_time_total for event in profile.key_averages()) / 1000
 
 
-def time_steps(arguments: argparse.Namespace, device: torch.device, compiled: bool) -> dict[str, dict[str, float]]:
+def time_steps(
+    arguments: argparse.Namespace, device: torch.device, compiled: bool
+) -> dict[str, dict[str, float | None]]:
     build, shape = NETWORKS[arguments.network]
     x = torch.rand(arguments.batch, *shape, device=device).to(memory_format=torch.channels_last)
     y = torch.randint(10, (arguments.batch,), device=device)
