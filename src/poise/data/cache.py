@@ -85,7 +85,7 @@ def load(name: str, item: str) -> np.ndarray:
     """One array of a stored set, memory-mapped and read-only."""
     path = root() / name / f"{item}.npy"
     if not path.exists():
-        raise DataNotFound(f"{item} of {name} is not in {root()}: get it with  poise data get {name}")
+        raise _absent(name, item)
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -99,7 +99,7 @@ def path_of(name: str, item: str) -> Path:
     """The file of one item of a stored set."""
     path = root() / name / item
     if not path.exists():
-        raise DataNotFound(f"{item} of {name} is not in {root()}: get it with  poise data get {name}")
+        raise _absent(name, item)
     return path
 
 
@@ -167,6 +167,10 @@ def _write(folder: Path, item: str, value: Item) -> None:
             out.write(value.data)  # not numpy's tofile, which does not say that the disk is full
         else:
             out.write(value)
+
+
+def _absent(name: str, item: str) -> DataNotFound:
+    return DataNotFound(f"{item} of {name} is not in {root()}: get it with  poise data get {name}")
 
 
 def _prove(name: str, item: str, got: str, expected: dict[str, str]) -> None:

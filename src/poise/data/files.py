@@ -98,6 +98,19 @@ class Archive:
         return list(members)
 
 
+class Several:
+    """The files of several places as one."""
+
+    def __init__(self, parts: list[Files]) -> None:
+        self._where = {name: part for part in reversed(parts) for name in part.names()}
+
+    def names(self) -> list[str]:
+        return list(self._where)
+
+    def read(self, name: str) -> bytes:
+        return self._where[name].read(name)
+
+
 def open_files(path: Path) -> Files:
     """A folder, an archive, or a single file."""
     if not path.exists():

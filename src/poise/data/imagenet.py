@@ -18,10 +18,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from poise.data.errors import DataNotFound
+from poise.data.folders import PICTURES
 from poise.data.loader import epoch_order
 from poise.data.stream import Stream
-
-PICTURES = {".jpeg", ".jpg", ".png"}
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,7 @@ from poise.data.catalogue import CATALOGUE
 from poise.data.dataset import DataSet, FolderSet
 from poise.data.download import Package, Progress, download, fetch_package, silent
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
-from poise.data.files import Files, open_files
-
-
-class Several:
-    """The files of several places as one."""
-
-    def __init__(self, parts: list[Files]) -> None:
-        self._where = {name: part for part in reversed(parts) for name in part.names()}
-
-    def names(self) -> list[str]:
-        return list(self._where)
-
-    def read(self, name: str) -> bytes:
-        return self._where[name].read(name)
+from poise.data.files import Files, Several, open_files
 
 
 def get(name: str, source: Path | None = None, again: bool = False, progress: Progress = silent) -> str:
