@@ -12,14 +12,18 @@ LAYERS = [
     {"tokens", "losses", "schedules", "distributed", "protocols"},
     {"classifier"},
     {"features", "models", "data", "corruptions", "reporting"},
-    {"objectives"},
+    {"objectives", "robustness"},
     {"training"},
     {"audit", "experiments"},
+    {"commands"},
     {"cli"},
     {"__main__", "__init__"},
 ]
 
 CONTRACTS = {
+    "commands": {"progress"},
+    "corruptions": {"draws", "pixels", "filters", "edges", "frost", "motion", "zoom", "profiles", "corrupt"},
+    "robustness": {"output", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "dataset", "catalogue"),
         *("stream", "augment", "loader"),
@@ -28,6 +32,10 @@ CONTRACTS = {
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
 }
+
+
+# These gather all their peers.
+COLLECTORS = {("corruptions", "profiles"), ("corruptions", "corrupt")}
 
 
 def layer_of(name: str) -> int:
@@ -49,7 +57,7 @@ def problem(path: Path, target: list[str]) -> str | None:
     if not target:
         return f"{'.'.join(own)} may not import the package itself"
     if own[0] == target[0] and len(own) > 1:
-        allowed = target[1] in CONTRACTS.get(own[0], set())
+        allowed = own in COLLECTORS or target[1] in CONTRACTS.get(own[0], set())
         return None if allowed else f"{'.'.join(own)} may not import its peer {'.'.join(target)}"
     return None if layer_of(target[0]) < layer_of(own[0]) else f"{own[0]} may not import {target[0]}"
 

@@ -1,6 +1,8 @@
 """Poise: feature contrastive learning, for classifiers that ignore noise and keep an eye on what decides."""
 
 from poise.classifier import Classifier, Forward
+from poise.corruptions.corrupt import Corruption, corrupt
+from poise.corruptions.transform import Corrupt
 from poise.data.augment import Chain, GaussianNoise, PatchGaussian, Standard
 from poise.features.external import GivenUtility, MixedUtility, TeacherUtility
 from poise.features.perturbation import Gaussian, Remove
@@ -19,6 +21,8 @@ from poise.objectives.fcl import FCL
 from poise.objectives.objective import Loss, Objective
 from poise.objectives.xe import XE
 from poise.objectives.xe_gaussian import XEGaussian
+from poise.robustness.evaluation import evaluate
+from poise.robustness.scores import Robustness
 from poise.schedules import Constant, Exponential, Ramp, Schedule, Steps
 from poise.tokens import Input, Tokens
 from poise.training.step import TrainStep
@@ -32,6 +36,8 @@ __all__ = [
     "Chain",
     "Classifier",
     "Constant",
+    "Corrupt",
+    "Corruption",
     "CrossEntropy",
     "Estimate",
     "Exponential",
@@ -55,6 +61,7 @@ __all__ = [
     "Remove",
     "ResNet",
     "ResNetV2",
+    "Robustness",
     "Schedule",
     "SplitClassifier",
     "Standard",
@@ -66,6 +73,8 @@ __all__ = [
     "TrainStep",
     "Transformer",
     "XEGaussian",
+    "corrupt",
+    "evaluate",
     "resnet56",
     "resnet_v2_50",
     "split",

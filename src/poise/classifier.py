@@ -135,7 +135,7 @@ def gradients() -> Iterator[None]:
 
 
 @contextmanager
-def evaluating(model: Classifier) -> Iterator[None]:
+def evaluating(model: Classifier | nn.Module) -> Iterator[None]:
     """The model in eval mode: running statistics, used and left alone; no dropout. Each module's mode comes back."""
     training = [module for module in model.modules() if module.training]
     try:

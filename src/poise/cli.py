@@ -1,4 +1,4 @@
-"""The command line: `poise data ...`.
+"""The command line: `poise data ...`, `poise corrupt ...`.
 
 Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call was wrong.
 """
@@ -24,6 +24,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from poise.commands.corrupt import corrupt
 from poise.data import cache, sources
 from poise.data.catalogue import CATALOGUE
 from poise.data.download import Progress as Report
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 data = typer.Typer(no_args_is_help=True, help="Get data sets, prove them, find them.")
 app.add_typer(data, name="data")
+app.command()(corrupt)
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Among {', '.join(CATALOGUE)}.")]
 

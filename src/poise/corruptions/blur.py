@@ -1,0 +1,120 @@
+"""Gaussian, defocus and glass blur."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from poise.corruptions.draws import Random
+from poise.corruptions.filters import correlate, smooth
+from poise.corruptions.pixels import as_bytes, reflect, unit
+
+
+@dataclass(frozen=True)
+class GaussianBlur:
+    """Each channel smoothed by a Gaussian."""
+
+    sigma: float
+
+    def draw(self, random: Random, images: Tensor) -> tuple[()]:
+        return ()
+
+    def apply(self, images: Tensor) -> Tensor:
+        return as_bytes(smooth(unit(images), self.sigma))
+
+
+@dataclass(frozen=True)
+class DefocusBlur:
+    """Each channel correlated with a disk whose edge is softened by a Gaussian of width `alias`."""
+
+    radius: float
+    alias: float
+
+    def draw(self, random: Random, images: Tensor) -> tuple[()]:
+        return ()
+
+    def apply(self, images: Tensor) -> Tensor:
+        return as_bytes(correlate(unit(images), self.kernel().to(images.device, torch.float64)))
+
+    def kernel(self) -> Tensor:
+        """The softened disk, cut to its support [k, k].
+
+        Softening reflects at the border of the kernel's own array, as in the reference: where the disk touches it the
+        kernel sums to more than 1, and the image brightens by a percent.
+        """
+        reach = 8 if self.radius <= 8 else math.ceil(self.radius)
+        side = torch.arange(-reach, reach + 1, dtype=torch.float64)
+        disk = (side[:, None] ** 2 + side**2 <= self.radius**2).float()
+        soft = torch.arange(2 if self.radius <= 8 else 3, dtype=torch.float64)
+        taps = torch.exp(-(soft**2) / (2 * self.alias**2))
+        taps = (taps / (2 * taps.sum() - taps[0])).float()
+        disk = _soften(disk / disk.sum(), taps, 1, first=1)
+        disk = _soften(disk, taps, 0, first=0)
+        edge = int((disk != 0).any(0).nonzero().min())
+        return disk[edge : len(disk) - edge, edge : len(disk) - edge]
+
+
+def _soften(disk: Tensor, taps: Tensor, axis: int, first: int) -> Tensor:
+    """Smooth an axis in float32 as OpenCV does: pairs of taps, fused products, the one at distance `first` first."""
+    size, reach = disk.shape[axis], len(taps) - 1
+    padded = disk.index_select(axis, reflect(torch.arange(-reach, size + reach), size))
+    result = torch.zeros_like(disk)
+    for distance in sorted(range(len(taps)), key=lambda k: (k != first, k)):
+        pair = padded.narrow(axis, reach - distance, size)
+        if distance:
+            pair = pair + padded.narrow(axis, reach + distance, size)
+        result = (pair.double() * taps[distance].double() + result.double()).float()
+    return result
+
+
+@dataclass(frozen=True)
+class GlassBlur:
+    """Smoothed, pixels copied from near places again and again, smoothed.
+
+    The reference means to swap pixels and, through an aliased view, copies: from the last pixel to the first, each
+    place takes what its neighbour holds at that moment. An offset lies in [-reach, reach).
+    """
+
+    sigma: float
+    reach: int
+    iterations: int
+
+    def draw(self, random: Random, images: Tensor) -> tuple[Tensor]:
+        """Offsets (dx, dy) from the last place to the first [B, iterations, h, w, 2]."""
+        height, width = (size - 2 * self.reach for size in images.shape[2:])
+        return (random.integers(-self.reach, self.reach, self.iterations, height, width, 2),)
+
+    def apply(self, images: Tensor, offsets: Tensor) -> Tensor:
+        images = as_bytes(smooth(unit(images), self.sigma))
+        for iteration in range(self.iterations):
+            images = self._copy(images, offsets[:, iteration])
+        return as_bytes(smooth(unit(images), self.sigma))
+
+    def _copy(self, images: Tensor, offsets: Tensor) -> Tensor:
+        """All copies at once: follow every chain of copies to the old pixel where it ends."""
+        size, channels, height, width = images.shape
+        pointer = self._pointers(offsets, height, width)  # [B, H * W], below H * W: another copy; else an old pixel
+        pixels = height * width
+        while bool((pointer < pixels).any()):
+            further = pointer.gather(1, pointer.clamp(max=pixels - 1))
+            pointer = torch.where(pointer < pixels, further, pointer)
+        place = (pointer - pixels)[:, None].expand(-1, channels, -1)
+        return images.flatten(2).gather(2, place).view(size, channels, height, width)
+
+    def _pointers(self, offsets: Tensor, height: int, width: int) -> Tensor:
+        """Where each place looks: at an earlier copy, or, from height * width on, at an old pixel."""
+        rows = torch.arange(height - self.reach, self.reach, -1, device=offsets.device)[:, None]
+        columns = torch.arange(width - self.reach, self.reach, -1, device=offsets.device)
+        place = rows * width + columns
+        source_row, source_column = rows + offsets[..., 1], columns + offsets[..., 0]
+        source = source_row * width + source_column
+        inside = (source_row > self.reach) & (source_row <= height - self.reach)
+        inside &= (source_column > self.reach) & (source_column <= width - self.reach)
+        copied = inside & (source > place)
+        pixels = height * width
+        pointer = torch.arange(pixels, 2 * pixels, device=offsets.device).repeat(len(offsets), 1)
+        pointer[:, place.flatten()] = torch.where(copied, source, source + pixels).flatten(1)
+        return pointer

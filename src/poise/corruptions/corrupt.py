@@ -1,0 +1,147 @@
+"""Corrupting batches: by name, at a severity, reproducibly, within a budget of memory.
+
+Axes: B images, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+import torch
+from torch import Tensor
+
+from poise.choices import require_choice
+from poise.corruptions.draws import Random
+from poise.corruptions.jpeg import Jpeg
+from poise.corruptions.motion import MotionBlur
+from poise.corruptions.profiles import PROFILES, Setting
+from poise.corruptions.weather import Snow
+from poise.protocols import CORRUPTIONS, SEVERITIES
+
+_SIDES = {32: "cifar", 64: "tiny", 224: "imagenet"}
+_SMALLEST = 16
+_NUMBERS_AT_ONCE = 16  # float64 per value that a corruption may hold
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """One of the 19 in one profile, at any severity.
+
+    name      one of `poise.protocols.CORRUPTIONS`.
+    profile   whose constants: "cifar" (made for 32 px), "tiny" (64) or "imagenet" (224).
+    rounding  of motion_blur and snow: "nearest" as when the data sets were made, "truncate" as ImageMagick does today.
+    """
+
+    name: str
+    profile: str = "cifar"
+    rounding: str = "nearest"
+
+    def __post_init__(self) -> None:
+        require_corruption(self.name)
+        require_choice("profile", self.profile, *PROFILES)
+        require_choice("rounding", self.rounding, "nearest", "truncate")
+
+    def at(self, severity: int) -> Setting:
+        """Its constants at a severity."""
+        if severity not in SEVERITIES:
+            raise ValueError(f"severity={severity!r} must be 1, 2, 3, 4 or 5")
+        setting = PROFILES[self.profile][self.name][severity - 1]
+        return replace(setting, rounding=self.rounding) if isinstance(setting, MotionBlur | Snow) else setting
+
+    def draw(self, random: Random, images: Tensor, severity: int) -> tuple[Tensor, ...]:
+        """All its random numbers for these images, bytes [B, 3, H, W]."""
+        return self.at(severity).draw(random, images)
+
+    def apply(self, images: Tensor, severity: int, draws: Sequence[Tensor]) -> Tensor:
+        """Bytes [B, 3, H, W] in, bytes out; nothing here is random."""
+        return self.at(severity).apply(images, *draws)
+
+
+def corrupt(
+    images: Tensor,
+    name: str,
+    severity: int,
+    profile: str | None = None,
+    *,
+    seed: int = 0,
+    index: Tensor | Sequence[int] | int | None = None,
+    rounding: str = "nearest",
+    jpeg: int | None = None,
+    memory: int | None = None,
+) -> Tensor:
+    """Images under a corruption, of the same shape, kind and device.
+
+    images    [B, 3, H, W] or [3, H, W], RGB; uint8, or floats in [0, 1], which are read as the nearest of 256 levels.
+    profile   "cifar", "tiny" or "imagenet"; by default the one made for 32, 64 or 224 px.
+    index     names each image: the same seed and index draw the same numbers in every batch. By default 0, 1, ...
+    jpeg      quality of a second JPEG pass; ImageNet-C was saved at 85.
+    memory    bytes that may be in use at once, about; by default 64 MB, on a GPU 2 GB.
+    """
+    pixels = _as_bytes(images)
+    corruption = Corruption(name, profile or _profile_of(pixels), rounding)
+    setting = corruption.at(severity)
+    names = _as_index(index, pixels)
+    result = torch.empty_like(pixels)
+    for part in _parts(pixels, memory):
+        random = Random(seed, f"{name}/{severity}", names[part])
+        changed = setting.apply(pixels[part], *setting.draw(random, pixels[part]))
+        result[part] = changed if jpeg is None else Jpeg(jpeg).apply(changed)
+    return _as_given(result, images)
+
+
+def require_corruption(name: str) -> None:
+    """ValueError, with the nearest name, unless it is one of the 19."""
+    if name not in CORRUPTIONS:
+        near = get_close_matches(str(name), CORRUPTIONS, n=1, cutoff=0)
+        raise ValueError(f"no corruption is called {name!r}: did you mean {near[0]!r}? All: {', '.join(CORRUPTIONS)}")
+
+
+def _as_bytes(images: Tensor) -> Tensor:
+    """uint8 [B, 3, H, W]"""
+    if not isinstance(images, Tensor):
+        raise TypeError(f"images must be a tensor [B, 3, H, W], got {type(images).__name__}; torch.as_tensor makes one")
+    if images.dim() not in (3, 4) or images.shape[-3] != 3:
+        hint = ": its channels are last, permute them" if images.dim() in (3, 4) and images.shape[-1] == 3 else ""
+        raise ValueError(f"images must have shape [B, 3, H, W] or [3, H, W], got {list(images.shape)}{hint}")
+    if min(images.shape[-2:]) < _SMALLEST:
+        raise ValueError(f"images must be {_SMALLEST} pixels high and wide or more, got {list(images.shape[-2:])}")
+    images = images if images.dim() == 4 else images[None]
+    if images.dtype == torch.uint8:
+        return images.contiguous()
+    if not images.is_floating_point():
+        raise TypeError(f"images must be uint8 or floats in [0, 1], got {images.dtype}")
+    if not bool(((images >= 0) & (images <= 1)).all()):
+        raise ValueError("images of floats must lie in [0, 1]: corrupt first, normalize later")
+    return images.detach().float().mul(255).round_().to(torch.uint8).contiguous()
+
+
+def _as_given(result: Tensor, images: Tensor) -> Tensor:
+    result = result.view(images.shape)
+    return result if images.dtype == torch.uint8 else result.to(images.dtype).div_(255)
+
+
+def _as_index(index: Tensor | Sequence[int] | int | None, images: Tensor) -> Tensor:
+    names = torch.arange(len(images)) if index is None else torch.as_tensor(index)
+    if names.is_floating_point() or names.dtype == torch.bool or names.numel() != len(images) or names.dim() > 1:
+        raise ValueError(
+            f"index must hold one whole number per image, {len(images)}; got {list(names.shape)} {names.dtype}"
+        )
+    return names.reshape(-1).to(images.device, torch.int64)
+
+
+def _profile_of(images: Tensor) -> str:
+    height, width = images.shape[2:]
+    if height != width or height not in _SIDES:
+        raise ValueError(
+            f"no profile is made for {height} x {width} pixels: name one of {', '.join(map(repr, PROFILES))}"
+        )
+    return _SIDES[height]
+
+
+def _parts(images: Tensor, memory: int | None) -> list[slice]:
+    if memory is None:
+        memory = 1 << 31 if images.is_cuda else 1 << 26
+    at_once = max(1, memory // (images[0].numel() * 8 * _NUMBERS_AT_ONCE)) if len(images) else 1
+    return [slice(start, start + at_once) for start in range(0, len(images), at_once)]

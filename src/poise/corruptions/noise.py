@@ -1,0 +1,86 @@
+"""The four noises: every value of an image for itself.
+
+gaussian   x + c n          shot      Poisson(c x) / c
+speckle    x + x c n        impulse   0 or 1 with probability p       n ~ N(0, 1)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from poise.corruptions.draws import Random
+from poise.corruptions.pixels import as_bytes, unit
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Noise of one strength everywhere, as from a warm sensor."""
+
+    scale: float
+
+    def draw(self, random: Random, images: Tensor) -> tuple[Tensor]:
+        return (random.normal(*images.shape[1:]),)
+
+    def apply(self, images: Tensor, noise: Tensor) -> Tensor:
+        return as_bytes((noise * self.scale).add_(unit(images)))
+
+
+@dataclass(frozen=True)
+class SpeckleNoise:
+    """Noise that grows with the signal."""
+
+    scale: float
+
+    def draw(self, random: Random, images: Tensor) -> tuple[Tensor]:
+        return (random.normal(*images.shape[1:]),)
+
+    def apply(self, images: Tensor, noise: Tensor) -> Tensor:
+        x = unit(images)
+        return as_bytes((noise * self.scale).mul_(x).add_(x))
+
+
+@dataclass(frozen=True)
+class ShotNoise:
+    """Noise of counted photons, `photons` of them in a white value."""
+
+    photons: float
+
+    def draw(self, random: Random, images: Tensor) -> tuple[Tensor]:
+        """The counts: a byte has 256 rates, so u is looked up in 256 distribution functions laid end to end."""
+        bounds, width = _poisson(self.photons, images.device)
+        level = images.double()
+        place = torch.searchsorted(bounds, random.uniform(*images.shape[1:]).add_(level), right=True)
+        return (place - level.mul_(width).long(),)
+
+    def apply(self, images: Tensor, counts: Tensor) -> Tensor:
+        return as_bytes(counts.double() / self.photons)
+
+
+@dataclass(frozen=True)
+class ImpulseNoise:
+    """Salt and pepper: a value is replaced with this probability."""
+
+    probability: float
+
+    def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor]:
+        return random.uniform(*images.shape[1:]), random.uniform(*images.shape[1:])
+
+    def apply(self, images: Tensor, flip: Tensor, salt: Tensor) -> Tensor:
+        extreme = (salt < 0.5).to(torch.uint8).mul_(255)
+        return torch.where(flip < self.probability, extreme, images)
+
+
+@lru_cache(maxsize=32)
+def _poisson(photons: float, device: torch.device) -> tuple[Tensor, int]:
+    """level + P(count <= k) for every level 0..255 and k < width, ascending [256 * width]; and the width."""
+    width = int(photons + 12 * math.sqrt(photons) + 30)
+    count = torch.arange(width, dtype=torch.float64)
+    level = torch.arange(256, dtype=torch.float64)[:, None]
+    rate = level / 255 * photons
+    mass = torch.exp(torch.xlogy(count, rate) - rate - torch.lgamma(count + 1))
+    return (level + mass.cumsum(1).clamp_(max=1)).flatten().to(device), width

@@ -1,0 +1,116 @@
+"""Snow, frost and fog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from poise.corruptions.draws import Random
+from poise.corruptions.frost import pictures
+from poise.corruptions.motion import streak
+from poise.corruptions.pixels import as_bytes, unit
+from poise.corruptions.zoom import zoom
+
+
+@dataclass(frozen=True)
+class Snow:
+    """Flakes, smeared as they fall, on a whitened image; the same flakes again, turned by 180 degrees."""
+
+    mean: float
+    std: float
+    zoom: float
+    threshold: float
+    radius: float
+    sigma: float
+    keep: float
+    rounding: str = "nearest"
+
+    def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor]:
+        return random.normal(*images.shape[2:]), random.uniform()
+
+    def apply(self, images: Tensor, noise: Tensor, turn: Tensor) -> Tensor:
+        flakes = zoom(self.mean + self.std * noise, self.zoom)
+        flakes = as_bytes(torch.where(flakes < self.threshold, 0.0, flakes))[:, None]
+        flakes = unit(streak(flakes, -135 + 90 * turn, self.radius, self.sigma, self.rounding))
+        x = unit(images, torch.float32)
+        red, green, blue = x.unbind(1)
+        grey = (red * 0.299 + green * 0.587 + blue * 0.114)[:, None]
+        x = self.keep * x + (1 - self.keep) * torch.maximum(x, grey * 1.5 + 0.5)
+        return as_bytes(x + flakes + flakes.flip(2, 3))
+
+
+@dataclass(frozen=True)
+class Frost:
+    """The image under a piece of a photograph of frost; `scale` is the photographs' own."""
+
+    image: float
+    frost: float
+    scale: float
+
+    def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Which of five photographs, and where the piece begins [B, 2]; the last possible place is never drawn."""
+        sizes = torch.tensor([picture.shape[1:] for picture in pictures(self.scale)], device=images.device)
+        size = torch.tensor(images.shape[2:], device=images.device)
+        if bool((sizes <= size).any()):
+            most, got = ([*map(int, sides)] for sides in (sizes.amin(0) - 1, size))
+            raise ValueError(
+                f"frost of this profile covers at most {most[0]} x {most[1]} pixels, not {got[0]} x {got[1]}"
+            )
+        which = random.integers(0, len(sizes))
+        return which, (random.uniform(2) * (sizes[which] - size)).long()
+
+    def apply(self, images: Tensor, which: Tensor, start: Tensor) -> Tensor:
+        height, width = images.shape[2:]
+        rows = start[:, :1] + torch.arange(height, device=images.device)
+        columns = start[:, 1:] + torch.arange(width, device=images.device)
+        result = torch.empty_like(images)
+        for number, picture in enumerate(pictures(self.scale)):
+            chosen = (which == number).nonzero()[:, 0]
+            piece = picture.to(images.device)[:, rows[chosen, :, None], columns[chosen, None]].transpose(0, 1)
+            mixed = self.image * images[chosen].double() + self.frost * piece.double()
+            result[chosen] = mixed.clamp_(0, 255).to(torch.uint8)
+        return result
+
+
+@dataclass(frozen=True)
+class Fog:
+    """A plasma cloud over the image, by diamond-square on a torus of `side` x `side`."""
+
+    thickness: float
+    decay: float
+    side: int
+
+    def draw(self, random: Random, images: Tensor) -> tuple[Tensor, ...]:
+        """For each step N, N/2, ..., 2 the noise of centres, rows and columns [B, 3, n, n], n = N / step."""
+        side = max(self.side, 1 << (max(images.shape[2:]) - 1).bit_length())
+        cells = [1 << level for level in range(side.bit_length() - 1)]
+        return tuple(random.uniform(3, n, n) for n in cells)
+
+    def apply(self, images: Tensor, *noise: Tensor) -> Tensor:
+        x = unit(images)
+        cloud = self._plasma(noise)[:, None, : x.shape[2], : x.shape[3]]
+        brightest = x.amax((1, 2, 3), keepdim=True)
+        return as_bytes((x + self.thickness * cloud) * brightest / (brightest + self.thickness))
+
+    def _plasma(self, noise: tuple[Tensor, ...]) -> Tensor:
+        """The cloud, from 0 to 1 [B, N, N]."""
+        cloud = torch.zeros(len(noise[0]), 1, 1, dtype=torch.float64, device=noise[0].device)
+        width = 100.0
+        for each in noise:
+            cloud = _refine(cloud, width * (-width + 2 * width * each))
+            width /= self.decay
+        low, high = cloud.amin((1, 2), keepdim=True), cloud.amax((1, 2), keepdim=True)
+        return (cloud - low) / (high - low)
+
+
+def _refine(corners: Tensor, noise: Tensor) -> Tensor:
+    """Twice as fine: centres from four corners, then the middles of the sides from corners and centres [B, 2n, 2n]."""
+    pair = corners + corners.roll(-1, 1)
+    centres = (pair + pair.roll(-1, 2)) / 4 + noise[:, 0]
+    in_rows = ((centres + centres.roll(1, 1)) + (corners + corners.roll(-1, 2))) / 4 + noise[:, 1]
+    in_columns = ((centres + centres.roll(1, 2)) + (corners + corners.roll(-1, 1))) / 4 + noise[:, 2]
+    even = torch.stack([corners, in_rows], dim=3).flatten(2)
+    odd = torch.stack([in_columns, centres], dim=3).flatten(2)
+    return torch.stack([even, odd], dim=2).flatten(1, 2)

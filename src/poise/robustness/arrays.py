@@ -1,0 +1,80 @@
+"""Corrupted arrays in the layout of CIFAR-10-C: per corruption one .npy, severity after severity, and labels.npy.
+
+Axes: N images, H rows, W columns, S severities.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from poise.corruptions.corrupt import corrupt
+from poise.robustness.output import Making, Progress, claim, new_file, silent
+
+_AT_ONCE = 2000
+
+
+def write_arrays(
+    images: np.ndarray,
+    labels: np.ndarray | None,
+    out: Path,
+    making: Making,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+) -> None:
+    """Write [S * N, H, W, 3] for each corruption; those that are there already are left, so that a killed run goes on.
+
+    images  uint8 [N, H, W, 3]; image i draws the numbers of index i.
+    labels  [N] or None; written as uint8 or int64, repeated for each severity.
+    """
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
+        raise ValueError(f"images must be uint8 [N, H, W, 3], got {images.dtype} {list(images.shape)}")
+    if labels is not None and labels.shape != images.shape[:1]:
+        raise ValueError(f"{len(images)} images need as many labels, got {list(labels.shape)}")
+    claim(out, making, {"images": sha256(np.ascontiguousarray(images).data).hexdigest(), "shape": list(images.shape)})
+    total = len(making.corruptions) * len(making.severities) * len(images)
+    done = 0
+    for name in making.corruptions:
+        if not (out / f"{name}.npy").exists():
+            _write_one(
+                images, name, out, making, device, lambda more, name=name, done=done: progress(name, done + more, total)
+            )
+        done += len(making.severities) * len(images)
+        progress(name, done, total)
+    if labels is not None and not (out / "labels.npy").exists():
+        small = labels.astype(np.uint8) if labels.max(initial=0) < 256 else labels.astype(np.int64)
+        with new_file(out / "labels.npy") as stream:
+            np.save(stream, np.tile(small, len(making.severities)))
+
+
+def _write_one(
+    images: np.ndarray, name: str, out: Path, making: Making, device: torch.device | str, report: Any
+) -> None:
+    """A plain stream, not a memory map: on a full disk this is an error and that a crash."""
+    header = {
+        "descr": "|u1",
+        "fortran_order": False,
+        "shape": (len(making.severities) * len(images), *images.shape[1:]),
+    }
+    with new_file(out / f"{name}.npy") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for number, severity in enumerate(making.severities):
+            for start in range(0, len(images), _AT_ONCE):
+                part = torch.from_numpy(np.array(images[start : start + _AT_ONCE])).to(device)
+                index = torch.arange(start, start + len(part))
+                changed = corrupt(
+                    part.permute(0, 3, 1, 2),
+                    name,
+                    severity,
+                    making.profile,
+                    seed=making.seed,
+                    index=index,
+                    rounding=making.rounding,
+                    jpeg=making.jpeg,
+                )
+                stream.write(changed.permute(0, 2, 3, 1).contiguous().cpu().numpy().tobytes())
+                report(number * len(images) + start + len(part))
