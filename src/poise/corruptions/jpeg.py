@@ -33,19 +33,24 @@ class Jpeg:
 
     quality: int
 
+    def __post_init__(self) -> None:
+        if self.quality not in range(1, 101):
+            raise ValueError(f"quality={self.quality!r} must be from 1 to 100")
+
     def draw(self, random: Random, images: Tensor) -> tuple[()]:
         return ()
 
     def apply(self, images: Tensor) -> Tensor:
         height, width = images.shape[2:]
-        luma, blue, red = _to_ycc(_fill(images.int(), height + -height % 16, width + -width % 16))
-        luma = _lossy(luma, self._table(_LUMA, images.device))[:, :height, :width]
-        half = ((height + 1) // 2, (width + 1) // 2)
+        coarse, fine = self._table(_CHROMA, images.device), self._table(_LUMA, images.device)
+        # Columns are repeated to whole blocks before chroma is halved, rows after it.
+        luma, blue, red = _to_ycc(_fill(images.int(), height + height % 2, width + -width % 16))
+        luma = _lossy(luma, fine)[:, :height, :width]
+        rows, columns = (height + 1) // 2, (width + 1) // 2
         blue, red = (
-            _double(_lossy(_halve(plane), self._table(_CHROMA, images.device))[:, : half[0], : half[1]])
-            for plane in (blue, red)
+            _double(_lossy(_halve(plane), coarse)[:, :rows, :columns])[:, :height, :width] for plane in (blue, red)
         )
-        return _to_rgb(luma, blue[:, :height, :width], red[:, :height, :width])
+        return _to_rgb(luma, blue, red)
 
     def _table(self, base: str, device: torch.device) -> Tensor:
         scale = 5000 // self.quality if self.quality < 50 else 200 - 2 * self.quality
@@ -53,11 +58,11 @@ class Jpeg:
         return torch.tensor(steps, dtype=torch.int32, device=device).view(8, 8)
 
 
-def _fill(images: Tensor, height: int, width: int) -> Tensor:
-    """Repeat the last row and column up to whole blocks."""
-    rows = replicate(torch.arange(height, device=images.device), images.shape[2])
-    columns = replicate(torch.arange(width, device=images.device), images.shape[3])
-    return images.index_select(2, rows).index_select(3, columns)
+def _fill(planes: Tensor, height: int, width: int) -> Tensor:
+    """Repeat the last row and column up to this size."""
+    rows = replicate(torch.arange(height, device=planes.device), planes.shape[-2])
+    columns = replicate(torch.arange(width, device=planes.device), planes.shape[-1])
+    return planes.index_select(-2, rows).index_select(-1, columns)
 
 
 def _to_ycc(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -97,6 +102,7 @@ def _double(plane: Tensor) -> Tensor:
 
 def _lossy(plane: Tensor, table: Tensor) -> Tensor:
     """Transform, quantise and transform back each 8 x 8 block of [B, H, W]."""
+    plane = _fill(plane, plane.shape[1] + -plane.shape[1] % 8, plane.shape[2])
     size, height, width = plane.shape
     blocks = plane.view(size, height // 8, 8, width // 8, 8).transpose(2, 3) - 128
     coefficients = _forward(_forward(blocks, 4, first=True), 3, first=False)

@@ -23,30 +23,32 @@ class Pixelate:
 
     def apply(self, images: Tensor) -> Tensor:
         height, width = images.shape[2:]
-        small_height, small_width = int(height * self.share), int(width * self.share)
-        across = _box_weights(width, small_width).to(images.device)
-        down = _box_weights(height, small_height).to(images.device)
-        small = _rounded(torch.matmul(images.double(), across.T))
-        small = _rounded(torch.matmul(down, small)).to(torch.uint8)
-        rows, columns = (_nearest(n, s).to(images.device) for n, s in ((small_height, height), (small_width, width)))
-        return small.index_select(2, rows).index_select(3, columns)
+        small = _resize(images.double(), int(height * self.share), int(width * self.share))
+        return _resize(small, height, width).to(torch.uint8)
 
 
-def _box_weights(size: int, small: int) -> Tensor:
-    """Equal weights for the pixels whose centre lies in an output pixel, in fixed point [small, size].
+def _resize(images: Tensor, height: int, width: int) -> Tensor:
+    """Columns first, then rows, levels rounded after each."""
+    across = _box_weights(images.shape[3], width).to(images.device)
+    down = _box_weights(images.shape[2], height).to(images.device)
+    return _rounded(torch.matmul(down, _rounded(torch.matmul(images, across.T))))
 
-    Products and sums of these integers are exact in float64, whatever the order.
+
+def _box_weights(size: int, new: int) -> Tensor:
+    """Equal weights for the pixels whose centre lies in an output pixel, in fixed point [new, size].
+
+    Products and sums of these integers are exact in float64, whatever the order; where a centre lies on the border of
+    two output pixels, Pillow's own order of operations decides.
     """
-    scale = size / small
-    centre = (torch.arange(small, dtype=torch.float64) + 0.5) * scale
-    distance = (torch.arange(size, dtype=torch.float64) + 0.5 - centre[:, None]) / scale
-    weights = ((distance > -0.5) & (distance <= 0.5)).double()
+    scale = size / new
+    wide = max(scale, 1.0)
+    centre = ((torch.arange(new, dtype=torch.float64) + 0.5) * scale)[:, None]
+    pixel = torch.arange(size, dtype=torch.float64)
+    distance = (pixel - centre + 0.5) * (1 / wide)
+    window = (pixel >= (centre - wide / 2 + 0.5).floor()) & (pixel < (centre + wide / 2 + 0.5).floor())
+    weights = (window & (distance > -0.5) & (distance <= 0.5)).double()
     return (weights / weights.sum(1, keepdim=True) * _ONE + 0.5).floor()
 
 
 def _rounded(total: Tensor) -> Tensor:
     return total.add_(_ONE / 2).div_(_ONE).floor_().clamp_(0, 255)
-
-
-def _nearest(small: int, size: int) -> Tensor:
-    return ((torch.arange(size, dtype=torch.float64) + 0.5) * (small / size)).floor().long()

@@ -1,0 +1,150 @@
+"""What the corruptions cost, and what a peer costs in the same run.
+
+    poise data get cifar10
+    pip install imagecorruptions-imaug           # the peer; left out if it is not there
+    python benchmarks/corruptions.py             # two cores: 1,000 CIFAR images, severity 3
+    python benchmarks/corruptions.py --device cuda --whole --imagenet 512
+
+The peer has ImageNet's constants only and takes one image at a time; its work per image is the same kind and size. If
+CIFAR-10 is not in the cache, random pixels stand for it (spatter and jpeg do not care, nor does anything else much).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from poise import corrupt
+from poise.data.cache import load, manifest_of
+from poise.protocols import CORRUPTIONS, SEVERITIES
+
+REFERENCE_CIFAR = 24.6  # seconds of the original code for the same 19 x 1,000 images on two cores
+REFERENCE_GLASS = 1.24  # its seconds for one glass_blur of 224 px at severity 3
+
+
+def seconds(work: Callable[[], object], device: torch.device, repeats: int = 3) -> float:
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def cifar(count: int) -> np.ndarray:
+    if manifest_of("cifar10") is not None:
+        return np.array(load("cifar10", "test_x")[:count])
+    return np.random.default_rng(0).integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+
+
+def as_tensor(images: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous().to(device)
+
+
+def large(count: int) -> np.ndarray:
+    """Smooth pictures of 224 px with some noise."""
+    generator = np.random.default_rng(0)
+    coarse = torch.from_numpy(generator.uniform(0, 255, (count, 3, 14, 14)))
+    smooth = torch.nn.functional.interpolate(coarse, size=224, mode="bicubic")
+    noisy = smooth + torch.from_numpy(generator.normal(0, 8, smooth.shape))
+    return noisy.clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
+
+
+def peer_seconds(images: np.ndarray, name: str) -> float | None:
+    try:
+        from imagecorruptions import corrupt as peer
+    except ImportError:
+        return None
+    peer(images[0], corruption_name=name, severity=3)
+    begin = time.perf_counter()
+    for image in images:
+        peer(image, corruption_name=name, severity=3)
+    return time.perf_counter() - begin
+
+
+def per_corruption(device: torch.device, count: int) -> dict[str, dict[str, float | None]]:
+    """Seconds for `count` CIFAR images at severity 3, ours and the peer's."""
+    images = cifar(count)
+    x, rows = as_tensor(images, device), {}
+    for name in CORRUPTIONS:
+        corrupt(x[:50], name, 3)
+        ours = seconds(lambda name=name: corrupt(x, name, 3), device)
+        rows[name] = {"ours": ours, "peer": peer_seconds(images, name) if device.type == "cpu" else None}
+    return rows
+
+
+def whole(device: torch.device) -> float:
+    """Seconds for all of CIFAR-10-C: 10,000 images x 19 x 5, drawn and corrupted."""
+    x = as_tensor(cifar(10_000), device)
+
+    def all_of_it() -> None:
+        for name in CORRUPTIONS:
+            for severity in SEVERITIES:
+                corrupt(x, name, severity)
+
+    return seconds(all_of_it, device, repeats=2)
+
+
+def throughput(device: torch.device, count: int) -> dict[str, float]:
+    """Images of 224 px per second at severity 3."""
+    x, rows = as_tensor(large(count), device), {}
+    for name in CORRUPTIONS:
+        corrupt(x[:2], name, 3)
+        rows[name] = count / seconds(lambda name=name: corrupt(x, name, 3), device, repeats=2)
+    return rows
+
+
+def show(rows: dict[str, dict[str, float | None]], count: int) -> None:
+    print(f"\n| {count} CIFAR images, severity 3 | ours, s | imagecorruptions-imaug, s |\n|---|---:|---:|")
+    for name, row in rows.items():
+        print(f"| {name} | {row['ours']:.3f} | {'-' if row['peer'] is None else format(row['peer'], '.2f')} |")
+    ours = sum(row["ours"] or 0 for row in rows.values())
+    peers = [row["peer"] for row in rows.values() if row["peer"] is not None]
+    print(f"| **all 19** | **{ours:.2f}** | {f'**{sum(peers):.1f}**' if peers else '-'} |")
+    if count == 1000:
+        print(f"\nThe original code takes {REFERENCE_CIFAR} s: {REFERENCE_CIFAR / ours:.1f} times ours.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--whole", action="store_true", help="all of CIFAR-10-C")
+    parser.add_argument("--imagenet", type=int, default=0, metavar="N", help="throughput on N images of 224 px")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    record: dict[str, object] = {"torch": torch.__version__, "device": str(device), "threads": torch.get_num_threads()}
+    record["cifar"] = rows = per_corruption(device, arguments.count)
+    show(rows, arguments.count)
+    x = as_tensor(large(8 if device.type == "cpu" else 256), device)
+    corrupt(x[:2], "glass_blur", 3)
+    record["glass_blur 224 px, s per image"] = glass = seconds(lambda: corrupt(x, "glass_blur", 3), device) / len(x)
+    print(
+        f"\nglass_blur at 224 px: {glass * 1e3:.2f} ms per image; the original takes {REFERENCE_GLASS / glass:.0f} times that"
+    )
+    if arguments.whole:
+        record["CIFAR-10-C, s"] = total = whole(device)
+        print(f"all of CIFAR-10-C (950,000 images): {total:.1f} s")
+    if arguments.imagenet:
+        record["224 px, images per second"] = rates = throughput(device, arguments.imagenet)
+        print("\n| 224 px, severity 3 | images per second |\n|---|---:|")
+        for name, rate in rates.items():
+            print(f"| {name} | {rate:,.0f} |")
+    if device.type == "cuda":
+        record["gpu"], record["peak memory, bytes"] = torch.cuda.get_device_name(), torch.cuda.max_memory_allocated()
+    if arguments.out:
+        arguments.out.write_text(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""The call that users make: every kind of batch, reproducible, bounded, and clear about what is wrong."""
+
+import pytest
+import torch
+from reference_draws import synthetic_images
+
+import poise
+from poise import Corruption, corrupt
+from poise.corruptions.corrupt import _parts
+from poise.corruptions.draws import Random
+from poise.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
+
+IMAGES = synthetic_images(32, 6)
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_an_image_does_not_depend_on_its_batch(name: str) -> None:
+    together = corrupt(IMAGES, name, 4, seed=3)
+    order = torch.tensor([5, 2, 0])
+    assert torch.equal(corrupt(IMAGES[order], name, 4, seed=3, index=order), together[order])
+    assert torch.equal(corrupt(IMAGES[2], name, 4, seed=3, index=2), together[2])
+    assert torch.equal(corrupt(IMAGES, name, 4, seed=3, memory=1), together)
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_seed_matters_exactly_where_something_is_drawn(name: str) -> None:
+    draws = Corruption(name).draw(Random(0, name, torch.arange(6)), IMAGES, 3)
+    assert torch.equal(corrupt(IMAGES, name, 3, seed=0), corrupt(IMAGES, name, 3, seed=1)) == (draws == ())
+
+
+def test_draw_then_apply_is_corrupt() -> None:
+    fog = Corruption("fog", "cifar")
+    draws = fog.draw(Random(9, "fog/2", torch.arange(6)), IMAGES, 2)
+    assert torch.equal(fog.apply(IMAGES, 2, draws), corrupt(IMAGES, "fog", 2, seed=9))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floats_are_read_as_levels_and_come_back_as_floats(dtype: torch.dtype) -> None:
+    levels = corrupt(IMAGES, "contrast", 2)
+    floats = corrupt((IMAGES / 255).to(dtype), "contrast", 2)
+    assert floats.dtype == dtype
+    if dtype in (torch.float32, torch.float64):
+        assert torch.equal((floats * 255).round().to(torch.uint8), levels)
+
+
+def test_the_input_is_left_alone() -> None:
+    for images in (IMAGES.clone(), (IMAGES / 255).requires_grad_()):
+        before = images.detach().clone()
+        for name in CORRUPTIONS:
+            corrupt(images, name, 1)
+        assert torch.equal(images.detach(), before)
+
+
+@pytest.mark.parametrize("profile", ["cifar", "tiny", "imagenet"])
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_other_shapes_work(name: str, profile: str) -> None:
+    images = synthetic_images(48)[:, :, :33, :47]
+    made = corrupt(images, name, 3, profile)
+    assert made.shape == images.shape and made.dtype == torch.uint8
+    assert not torch.equal(made, images)
+
+
+def test_an_empty_batch_is_an_empty_batch() -> None:
+    assert corrupt(IMAGES[:0], "fog", 1).shape == (0, 3, 32, 32)
+
+
+def test_channels_last_memory_changes_nothing() -> None:
+    images = IMAGES.contiguous(memory_format=torch.channels_last)
+    assert torch.equal(corrupt(images, "snow", 2), corrupt(IMAGES, "snow", 2))
+
+
+def test_the_profile_follows_the_size() -> None:
+    assert torch.equal(corrupt(IMAGES, "fog", 1), corrupt(IMAGES, "fog", 1, "cifar"))
+    small = synthetic_images(64)
+    assert torch.equal(corrupt(small, "brightness", 1), corrupt(small, "brightness", 1, "tiny"))
+    assert not torch.equal(corrupt(IMAGES, "brightness", 1), corrupt(IMAGES, "brightness", 1, "imagenet"))
+
+
+def test_rounding_changes_motion_blur_and_snow_only() -> None:
+    for name in CORRUPTIONS:
+        same = torch.equal(corrupt(IMAGES, name, 2), corrupt(IMAGES, name, 2, rounding="truncate"))
+        assert same == (name not in ("motion_blur", "snow"))
+
+
+def test_a_large_batch_is_cut_to_the_budget() -> None:
+    images = torch.zeros(10_000, 3, 32, 32, dtype=torch.uint8)
+    parts = _parts(images, None)
+    assert sum(len(range(*part.indices(10_000))) for part in parts) == 10_000
+    assert all((part.stop - part.start) * 3 * 32 * 32 * 8 * 16 <= 1 << 26 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"name": "fogg"}, "did you mean 'fog'"),
+        ({"name": "Gaussian Noise"}, "did you mean 'gaussian_noise'"),
+        ({"severity": 0}, "severity=0 must be 1, 2, 3, 4 or 5"),
+        ({"severity": 2.5}, "severity=2.5 must be"),
+        ({"profile": "cifar100"}, "profile='cifar100' must be one of"),
+        ({"rounding": "floor"}, "rounding='floor' must be one of"),
+        ({"images": torch.rand(2, 32, 32, 3)}, "channels are last, permute them"),
+        ({"images": torch.rand(2, 1, 32, 32)}, r"must have shape \[B, 3, H, W\]"),
+        ({"images": torch.rand(32, 32)}, r"must have shape \[B, 3, H, W\]"),
+        ({"images": torch.rand(2, 3, 8, 8)}, "16 pixels high and wide or more"),
+        ({"images": torch.rand(2, 3, 40, 40)}, "no profile is made for 40 x 40 pixels"),
+        ({"images": torch.rand(2, 3, 32, 32) * 255}, r"must lie in \[0, 1\]"),
+        ({"images": torch.full((2, 3, 32, 32), torch.nan)}, r"must lie in \[0, 1\]"),
+        ({"index": [1, 2]}, "one whole number per image, 6"),
+        ({"index": torch.rand(6)}, "one whole number per image, 6"),
+        ({"jpeg": 0}, "quality=0 must be from 1 to 100"),
+    ],
+)
+def test_wrong_values_are_named(change: dict, sentence: str) -> None:
+    call = {"images": IMAGES, "name": "fog", "severity": 3, **change}
+    with pytest.raises(ValueError, match=sentence):
+        corrupt(**call)
+
+
+def test_wrong_kinds_are_named() -> None:
+    with pytest.raises(TypeError, match="uint8 or floats"):
+        corrupt(IMAGES.long(), "fog", 3)
+    with pytest.raises(TypeError, match="must be a tensor"):
+        corrupt(IMAGES.numpy(), "fog", 3)
+
+
+def test_frost_says_how_far_it_reaches() -> None:
+    with pytest.raises(ValueError, match="frost of this profile covers at most 62 x 104 pixels, not 63 x 63"):
+        corrupt(torch.zeros(1, 3, 63, 63, dtype=torch.uint8), "frost", 1, "cifar")
+    corrupt(torch.zeros(1, 3, 62, 62, dtype=torch.uint8), "frost", 1, "cifar")
+
+
+def test_names_are_the_fifteen_and_the_nineteen() -> None:
+    assert (len(STANDARD), len(EXTRA), len(CORRUPTIONS)) == (15, 4, 19)
+    assert [len(group) for group in GROUPS.values()] == [3, 4, 4, 4]
+    assert set(CORRUPTIONS) == set(STANDARD) | set(EXTRA)
+
+
+@CUDA
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_cpu_and_cuda_agree(name: str) -> None:
+    for side, profile in ((32, "cifar"), (64, "tiny"), (224, "imagenet")):
+        images = synthetic_images(side, 3)
+        for severity in SEVERITIES:
+            here, there = (
+                corrupt(images, name, severity, profile),
+                corrupt(images.cuda(), name, severity, profile).cpu(),
+            )
+            off = (here.int() - there.int()).abs()
+            assert off.max() <= 1 and (off > 0).double().mean() <= 1e-3, (side, severity)
+
+
+def test_it_is_public() -> None:
+    assert poise.corrupt is corrupt

@@ -1,0 +1,140 @@
+"""Each step against another library, or against a slow loop."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from reference_draws import synthetic_images
+from scipy import ndimage
+
+from poise import corrupt
+from poise.corruptions.blur import GlassBlur
+from poise.corruptions.draws import Random
+from poise.corruptions.edges import chamfer_distance
+from poise.corruptions.filters import correlate, smooth, smoothing_matrix
+from poise.corruptions.jpeg import Jpeg
+from poise.corruptions.noise import ShotNoise
+from poise.corruptions.pixelate import Pixelate
+from poise.corruptions.pixels import symmetric
+from poise.corruptions.zoom import zoom
+
+
+def picture(height: int, width: int) -> torch.Tensor:
+    return synthetic_images(max(height, width), 1)[:, :, :height, :width].contiguous()
+
+
+@pytest.mark.parametrize("quality", [1, 7, 25, 49, 50, 80, 85, 95, 100])
+@pytest.mark.parametrize("size", [(32, 32), (224, 224), (17, 33), (50, 31), (64, 48)])
+def test_jpeg_is_pillows(size: tuple[int, int], quality: int) -> None:
+    image = picture(*size)
+    stream = io.BytesIO()
+    Image.fromarray(image[0].permute(1, 2, 0).numpy()).save(stream, "JPEG", quality=quality, optimize=True)
+    expected = np.asarray(Image.open(stream))
+    assert np.array_equal(Jpeg(quality).apply(image)[0].permute(1, 2, 0).numpy(), expected)
+
+
+def test_the_second_jpeg_pass_is_pillows() -> None:
+    image = synthetic_images(224, 1)
+    once = corrupt(image, "fog", 3)
+    stream = io.BytesIO()
+    Image.fromarray(once[0].permute(1, 2, 0).numpy()).save(stream, "JPEG", quality=85, optimize=True)
+    twice = corrupt(image, "fog", 3, jpeg=85)
+    assert np.array_equal(twice[0].permute(1, 2, 0).numpy(), np.asarray(Image.open(stream)))
+
+
+@pytest.mark.parametrize("size", [(32, 32), (224, 224), (37, 53)])
+@pytest.mark.parametrize("share", [0.95, 0.85, 0.6, 0.3, 0.25])
+def test_pixelate_is_pillows(size: tuple[int, int], share: float) -> None:
+    image = picture(*size)
+    height, width = size
+    original = Image.fromarray(image[0].permute(1, 2, 0).numpy())
+    small = original.resize((int(width * share), int(height * share)), Image.Resampling.BOX)
+    expected = np.asarray(small.resize((width, height), Image.Resampling.BOX))
+    assert np.array_equal(Pixelate(share).apply(image)[0].permute(1, 2, 0).numpy(), expected)
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.4, 1.0, 3.0, 6.0])
+def test_smoothing_is_scipys(sigma: float) -> None:
+    x = torch.rand(2, 3, 21, 34, dtype=torch.float64)
+    expected = ndimage.gaussian_filter(x.numpy(), (0, 0, sigma, sigma), mode="nearest")
+    assert np.abs(smooth(x, sigma).numpy() - expected).max() < 1e-15
+    rows, columns = (smoothing_matrix(n, sigma) for n in (21, 34))
+    assert np.abs((rows @ x @ columns.T).numpy() - expected).max() < 1e-15
+
+
+def test_smoothing_far_beyond_the_border_is_scipys() -> None:
+    x = torch.rand(24, 24, dtype=torch.float64)
+    expected = ndimage.gaussian_filter(x.numpy(), 18.0, mode="reflect", truncate=3)
+    matrix = smoothing_matrix(24, 18.0, truncate=3, border=symmetric)
+    assert np.abs((matrix @ x @ matrix.T).numpy() - expected).max() < 1e-14
+
+
+@pytest.mark.parametrize("side", [3, 5, 21])
+def test_correlation_is_scipys(side: int) -> None:
+    x, kernel = torch.rand(2, 2, 24, 31, dtype=torch.float64), torch.rand(side, side, dtype=torch.float64)
+    expected = ndimage.correlate(x.numpy(), kernel.numpy()[None, None], mode="mirror")
+    assert np.abs(correlate(x, kernel).numpy() - expected).max() < 1e-12
+
+
+@pytest.mark.parametrize("factor", [1.01, 1.25, 1.75, 2.25, 4.5])
+def test_zoom_is_scipys(factor: float) -> None:
+    x = torch.rand(32, 32, dtype=torch.float64)
+    part = int(np.ceil(32 / factor))
+    top = (32 - part) // 2
+    large = ndimage.zoom(x.numpy()[top : top + part, top : top + part], factor, order=1)
+    trim = (len(large) - 32) // 2
+    expected = large[trim : trim + 32, trim : trim + 32]
+    assert np.abs(zoom(x, factor).numpy() - expected).max() < 1e-14
+
+
+@pytest.mark.parametrize("setting", [GlassBlur(0.05, 1, 2), GlassBlur(0.05, 2, 2), GlassBlur(0.05, 4, 3)])
+def test_glass_blur_is_the_loop(setting: GlassBlur) -> None:
+    image = picture(30, 41)
+    (offsets,) = setting.draw(Random(0, "glass", torch.tensor([0])), image)
+    expected = image[0].clone()
+    for iteration in offsets[0]:
+        for i, row in enumerate(range(30 - setting.reach, setting.reach, -1)):
+            for j, column in enumerate(range(41 - setting.reach, setting.reach, -1)):
+                right, down = (int(value) for value in iteration[i, j])
+                expected[:, row, column] = expected[:, row + down, column + right].clone()
+    assert torch.equal(setting.apply(image, offsets)[0], expected)
+
+
+def test_chamfer_distance_is_the_shortest_path() -> None:
+    edges = torch.zeros(2, 26, 23, dtype=torch.bool)
+    edges[0, 3, 4] = edges[0, 20, 18] = True
+    expected = np.full((26, 23), 20.0)
+    for row, column in ((3, 4), (20, 18)):
+        for y in range(26):
+            for x in range(23):
+                long, short = sorted((abs(y - row), abs(x - column)), reverse=True)
+                # Knight's moves and the cheaper of straight and diagonal ones for the rest.
+                paths = []
+                for knights in range(short + 1):
+                    rest = (long - 2 * knights, short - knights)
+                    if rest[0] >= rest[1]:
+                        paths.append(2.1969 * knights + 1.4 * rest[1] + (rest[0] - rest[1]))
+                    else:
+                        paths.append(
+                            2.1969 * knights + 1.4 * max(rest[0], 0) + rest[1] - max(rest[0], 0) if rest[0] >= 0 else 99
+                        )
+                expected[y, x] = min(expected[y, x], min(paths))
+    found = chamfer_distance(edges, 20).numpy()
+    assert np.abs(found[0] - expected).max() < 1e-3
+    assert (found[1] == 20).all()
+
+
+def test_shot_noise_counts_photons() -> None:
+    """Against scipy's Poisson, level by level."""
+    from scipy.stats import poisson
+
+    for photons, level in ((60, 3), (500, 255), (3, 128), (50, 0)):
+        images = torch.full((200, 3, 32, 32), level, dtype=torch.uint8)
+        (counts,) = ShotNoise(photons).draw(Random(0, "shot", torch.arange(200)), images)
+        rate = photons * level / 255
+        seen = np.bincount(counts.flatten().numpy(), minlength=700) / counts.numel()
+        expected = poisson.pmf(np.arange(len(seen)), rate)
+        assert np.abs(seen - expected).max() < 5 * np.sqrt(expected.max() / counts.numel()) + 1e-9
+        assert abs(counts.double().mean() - rate) <= 5 * np.sqrt(rate / counts.numel()) + 1e-12
