@@ -129,9 +129,8 @@ def main() -> None:
     x = as_tensor(large(8 if device.type == "cpu" else 256), device)
     corrupt(x[:2], "glass_blur", 3)
     record["glass_blur 224 px, s per image"] = glass = seconds(lambda: corrupt(x, "glass_blur", 3), device) / len(x)
-    print(
-        f"\nglass_blur at 224 px: {glass * 1e3:.2f} ms per image; the original takes {REFERENCE_GLASS / glass:.0f} times that"
-    )
+    times = REFERENCE_GLASS / glass
+    print(f"\nglass_blur at 224 px: {glass * 1e3:.2f} ms per image; the original takes {times:.0f} times that")
     if arguments.whole:
         record["CIFAR-10-C, s"] = total = whole(device)
         print(f"all of CIFAR-10-C (950,000 images): {total:.1f} s")

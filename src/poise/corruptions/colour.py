@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from poise.corruptions.draws import Random
-from poise.corruptions.pixels import as_bytes, unit
+from poise.corruptions.pixels import as_bytes, divided, unit
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _mean_in_order(x: Tensor) -> Tensor:
     In flat images the last bit decides on a level. A running sum over the first axis is sequential on every device.
     """
     pixels = x.flatten(2).permute(2, 0, 1).contiguous()
-    return pixels.cumsum(0)[-1] / len(pixels)
+    return divided(pixels.cumsum(0)[-1], len(pixels))
 
 
 def _to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,7 +76,7 @@ def _to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         4 + (red - green) / safe,
         torch.where(green == value, 2 + (blue - red) / safe, (green - blue) / safe),
     )
-    hue = torch.where(flat, 0.0, (hue / 6).remainder(1.0))
+    hue = torch.where(flat, 0.0, divided(hue, 6).remainder(1.0))
     saturation = torch.where(flat, 0.0, spread / torch.where(flat, 1.0, value))
     return hue, saturation, value
 

@@ -16,6 +16,7 @@ from poise.choices import require_choice
 from poise.corruptions.draws import Random
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.motion import MotionBlur
+from poise.corruptions.pixels import divided
 from poise.corruptions.profiles import PROFILES, Setting
 from poise.corruptions.weather import Snow
 from poise.protocols import CORRUPTIONS, SEVERITIES
@@ -119,7 +120,7 @@ def _as_bytes(images: Tensor) -> Tensor:
 
 def _as_given(result: Tensor, images: Tensor) -> Tensor:
     result = result.view(images.shape)
-    return result if images.dtype == torch.uint8 else result.to(images.dtype).div_(255)
+    return result if images.dtype == torch.uint8 else divided(result.to(images.dtype), 255)
 
 
 def _as_index(index: Tensor | Sequence[int] | int | None, images: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from poise.corruptions.draws import Random
 from poise.corruptions.filters import smoothing_matrix
-from poise.corruptions.pixels import as_bytes, gather, reflect, symmetric, unit
+from poise.corruptions.pixels import as_bytes, divided, gather, reflect, symmetric, unit
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _inverse_affine(moved: Tensor, height: int, width: int) -> Tensor:
     third = min(height, width) // 3
     corners = torch.tensor([[1, 1], [1, -1], [-1, -1]]) * third + middle
     points = (corners.to(moved) + moved).double()  # float32 sums, as in the reference
-    along_x = (points[:, 1] - points[:, 2]) / (2 * third)
-    along_y = (points[:, 0] - points[:, 1]) / (2 * third)
+    along_x = divided(points[:, 1] - points[:, 2], 2 * third)
+    along_y = divided(points[:, 0] - points[:, 1], 2 * third)
     shift = points[:, 2] - along_x * float(corners[2, 0]) - along_y * float(corners[2, 1])
     (a, d), (b, e), (c, f) = along_x.unbind(1), along_y.unbind(1), shift.unbind(1)
     scale = 1 / (a * e - b * d)

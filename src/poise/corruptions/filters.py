@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -22,7 +24,7 @@ def gaussian_taps(sigma: float, truncate: float = 4.0) -> list[float]:
     """The taps of one side, from the centre outwards; they sum to 1 over both sides."""
     radius = int(truncate * sigma + 0.5)
     taps = [math.exp(-0.5 / (sigma * sigma) * t * t) for t in range(radius + 1)]
-    total = sum(taps[:0:-1] + taps)
+    total = reduce(add, taps[:0:-1] + taps)  # one after the other: Python's own sum compensates since 3.12
     return [tap / total for tap in taps]
 
 

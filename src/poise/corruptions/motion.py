@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -55,7 +57,7 @@ def streak(images: Tensor, degrees: Tensor, radius: float, sigma: float, roundin
 
 def _half_gaussian(width: int, sigma: float) -> list[float]:
     taps = [math.exp(-(i * i) / (2 * sigma * sigma)) / (math.sqrt(2 * math.pi) * sigma) for i in range(width)]
-    total = sum(taps)
+    total = reduce(add, taps)
     return [tap / total for tap in taps]
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from poise.corruptions.draws import Random
-from poise.corruptions.pixels import as_bytes, unit
+from poise.corruptions.pixels import as_bytes, divided, unit
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ShotNoise:
         return (place - level.mul_(width).long(),)
 
     def apply(self, images: Tensor, counts: Tensor) -> Tensor:
-        return as_bytes(counts.double() / self.photons)
+        return as_bytes(divided(counts.double(), self.photons))
 
 
 @dataclass(frozen=True)

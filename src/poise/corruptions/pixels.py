@@ -14,7 +14,12 @@ from torch import Tensor
 
 def unit(images: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     """Bytes as numbers in [0, 1]."""
-    return images.to(dtype).div_(255)
+    return divided(images.to(dtype), 255)
+
+
+def divided(x: Tensor, by: float) -> Tensor:
+    """x / by, rounded once: by a plain number a GPU would multiply with the reciprocal."""
+    return x / torch.full((), by, dtype=x.dtype, device=x.device)
 
 
 def as_bytes(x: Tensor) -> Tensor:

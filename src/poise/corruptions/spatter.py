@@ -13,7 +13,7 @@ from torch import Tensor
 from poise.corruptions.draws import Random
 from poise.corruptions.edges import canny, chamfer_distance
 from poise.corruptions.filters import correlate, smoothing_matrix
-from poise.corruptions.pixels import as_bytes, unit
+from poise.corruptions.pixels import as_bytes, divided, unit
 
 _WATER, _MUD = (175, 238, 238), (63, 42, 20)
 _RELIEF = ((-2, -1, 0), (-1, 1, 1), (0, 1, 2))
@@ -55,10 +55,10 @@ class Spatter:
 def _glints(drops: Tensor) -> Tensor:
     """Where drops shine: the relief of the distance to their edges, 0 to 255 [B, H, W]."""
     distance = chamfer_distance(canny(drops, 50, 150), 20)
-    level = _box_sum(distance).div_(9).float().long()
+    level = divided(_box_sum(distance), 9).float().long()
     relief = torch.tensor(_RELIEF, dtype=torch.float64, device=drops.device)
     shine = correlate(_equalize(level)[:, None].double(), relief).clamp_(0, 255)[:, 0]
-    return _box_sum(shine).div_(9).round_().float()
+    return divided(_box_sum(shine), 9).round_().float()
 
 
 def _box_sum(planes: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ def _equalize(level: Tensor) -> Tensor:
     count.scatter_add_(1, flat, torch.ones_like(flat))
     lowest = count.gather(1, flat.amin(1, keepdim=True))
     rest = flat.shape[1] - lowest
-    scale = 255 / rest.clamp(min=1).float()
+    scale = torch.full_like(rest, 255).float() / rest.clamp(min=1).float()
     table = ((count.cumsum(1) - lowest).float() * scale).round().clamp(0, 255).long()
     return torch.where(rest > 0, table.gather(1, flat), flat).view_as(level)
 

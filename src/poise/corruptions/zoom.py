@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from poise.corruptions.draws import Random
-from poise.corruptions.pixels import as_bytes, unit
+from poise.corruptions.pixels import as_bytes, divided, unit
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ZoomBlur:
         exact, total = x.double(), torch.zeros_like(x)
         for factor in self.factors:
             total += x if factor == 1 else zoom(exact, factor).float()
-        return as_bytes((x + total).div_(len(self.factors) + 1))
+        return as_bytes(divided(x + total, len(self.factors) + 1))
 
 
 def zoom(x: Tensor, factor: float) -> Tensor:
