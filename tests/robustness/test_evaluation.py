@@ -1,0 +1,127 @@
+"""A classifier's table in one call."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from reference_draws import synthetic_images
+from torch import Tensor, nn
+
+import poise
+from poise import corrupt, evaluate
+from poise.data import cache
+from poise.data.errors import DataNotFound
+from poise.protocols import CORRUPTIONS, GROUPS, STANDARD
+
+IMAGES = synthetic_images(32, 40)
+LABELS = (IMAGES[:, 0].float().mean((1, 2)) > IMAGES[:, 0].float().mean()).long()
+
+
+class Threshold(nn.Module):
+    """Looks at the mean of the first channel alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.level = nn.Parameter(IMAGES[:, 0].float().mean() / 255)
+        self.drop = nn.Dropout(0.9)
+        self.seen: list[tuple[bool, bool, float]] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append((self.training, torch.is_grad_enabled(), float(x.max())))
+        score = self.drop(x)[:, 0].mean((1, 2)) - self.level
+        return torch.stack([-score, score], dim=1)
+
+
+def test_the_numbers_are_those_of_a_plain_loop() -> None:
+    model = Threshold()
+    result = evaluate(model, (IMAGES, LABELS), corruptions=["fog", "contrast"], severities=[2, 5], batch_size=7, seed=3)
+    assert result.clean == 1
+    model.eval()
+    for name in ("fog", "contrast"):
+        for severity in (2, 5):
+            with torch.no_grad():
+                guesses = model(corrupt(IMAGES, name, severity, seed=3) / 255).argmax(1)
+            assert result.accuracy[name][severity] == (guesses == LABELS).double().mean()
+
+
+def test_measuring_changes_nothing() -> None:
+    model = Threshold()
+    model.drop.eval()
+    evaluate(model, (IMAGES, LABELS), corruptions=["fog"], severities=[1])
+    assert model.training and not model.drop.training and model.level.grad is None
+    assert all(seen[:2] == (False, False) and seen[2] <= 1 for seen in model.seen)
+
+
+def test_averages_are_named_by_what_they_hold() -> None:
+    accuracy = {name: {1: i / 100, 2: i / 50} for i, name in enumerate(CORRUPTIONS)}
+    result = poise.Robustness("cifar10-c", 10, "generated with seed 0", 0.9, accuracy)
+    means = {name: (i / 100 + i / 50) / 2 for i, name in enumerate(CORRUPTIONS)}
+    assert result.averages()["noise"] == pytest.approx(sum(means[n] for n in GROUPS["noise"]) / 3)
+    assert result.averages()["all 15"] == pytest.approx(sum(means[n] for n in STANDARD) / 15)
+    assert result.averages()["all 19"] == pytest.approx(sum(means.values()) / 19)
+    assert json.loads(json.dumps(result.as_dict()))["accuracy"]["fog"]["2"] == accuracy["fog"][2]
+    text = str(result)
+    assert "all 15" in text and "all 19" in text and len(text.splitlines()) == 3 + 19 + 6
+
+
+def test_what_was_not_measured_is_not_averaged() -> None:
+    result = evaluate(Threshold(), (IMAGES, LABELS), corruptions=GROUPS["noise"], severities=[1])
+    assert set(result.averages()) == {"noise"}
+
+
+def fill_cache(root: Path, published: bool) -> None:
+    clean = IMAGES[:20].permute(0, 2, 3, 1).numpy()
+    arrays = [("test_x", clean), ("test_y", LABELS[:20].numpy().astype(np.uint8))]
+    cache.store("cifar10", arrays, "here", {})
+    if published:
+        fog = np.zeros((50_000, 32, 32, 3), dtype=np.uint8)
+        fog[10_000:10_020] = clean
+        labels = np.zeros(50_000, dtype=np.uint8)
+        labels[10_000:10_020] = LABELS[:20].numpy()
+        cache.store("cifar10-c", [("fog", fog), ("labels", labels)], "here", {})
+
+
+def test_cifar10_c_is_generated_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path))
+    fill_cache(tmp_path, published=False)
+    named = evaluate(Threshold(), "cifar10-c", corruptions=["fog"])
+    given = evaluate(Threshold(), (IMAGES[:20], LABELS[:20]), corruptions=["fog"])
+    assert named.accuracy == given.accuracy and named.source == "generated with seed 0" and named.examples == 20
+
+
+def test_published_files_are_used_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path))
+    fill_cache(tmp_path, published=True)
+    result = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20)
+    assert result.source == "the published files" and result.accuracy["fog"][2] == 1
+    generated = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20, source="generated")
+    assert generated.source == "generated with seed 0" and generated.accuracy != result.accuracy
+
+
+def test_progress_counts_settings() -> None:
+    seen: list[tuple[str, int, int]] = []
+    evaluate(
+        Threshold(),
+        (IMAGES, LABELS),
+        corruptions=["fog", "frost"],
+        severities=[1, 2],
+        progress=lambda *s: seen.append(s),
+    )
+    assert seen == [("fog", 0, 4), ("fog", 1, 4), ("frost", 2, 4), ("frost", 3, 4)]
+
+
+def test_wrong_calls_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path))
+    model = Threshold()
+    with pytest.raises(DataNotFound, match="poise data get cifar10"):
+        evaluate(model, "cifar10-c")
+    with pytest.raises(ValueError, match="data='cifar11-c' must be one of"):
+        evaluate(model, "cifar11-c")
+    with pytest.raises(ValueError, match="did you mean 'snow'"):
+        evaluate(model, (IMAGES, LABELS), corruptions=["snoww"])
+    with pytest.raises(ValueError, match="40 images need as many labels, got 3"):
+        evaluate(model, (IMAGES, LABELS[:3]))
+    with pytest.raises(ValueError, match=r"must return logits \[N, L\]"):
+        evaluate(lambda x: x.mean((1, 2, 3)), (IMAGES, LABELS), corruptions=["fog"])
