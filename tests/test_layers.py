@@ -21,7 +21,7 @@ LAYERS = [
 
 CONTRACTS = {
     "data": {
-        *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "dataset", "catalogue"),
+        *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("stream", "augment", "loader"),
     },
     "features": {"utility", "chunks"},

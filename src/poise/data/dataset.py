@@ -10,10 +10,10 @@ from typing import TypeAlias
 import numpy as np
 
 from poise.data.cache import Item
-from poise.data.download import Package
 from poise.data.errors import DataMismatch
 from poise.data.files import Files, first
 from poise.data.layouts import Layout, in_canonical_order, read_npy
+from poise.data.packages import Package
 
 Reader: TypeAlias = Callable[[Files], Iterator[tuple[str, Item]]]
 

