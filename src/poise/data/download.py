@@ -21,6 +21,9 @@ Progress: TypeAlias = Callable[[str, int, "int | None"], None]
 """progress(what, bytes so far, bytes in all or None)."""
 
 CHUNK = 1 << 20
+AGAIN = {408, 416, 429, *range(500, 600)}  # answers that another try may change
+REDIRECTS = range(300, 400)
+LONGEST_PAUSE = 60.0  # seconds; a server may ask for a day
 
 
 def silent(what: str, done: int, total: int | None) -> None:
@@ -34,20 +37,36 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
     if target.exists():  # of several files, this one arrived before the interruption
         return target
     for attempt in range(1, tries + 1):
+        pause = 0.5 * attempt
         try:
             _fetch(address, part, progress, timeout)
             part.replace(target)
             return target
         except HTTPError as error:
-            if error.code != 416 and error.code < 500:
-                raise DataNotFound(f"{address} answers {error.code} {error.reason}") from None
-            part.unlink(missing_ok=True)
-            reason: object = f"{error.code} {error.reason}"
+            reason: object = _told(error)
+            if error.code not in AGAIN:
+                raise DataNotFound(f"{address} answers {reason}") from None
+            pause = _asked_pause(error, pause)
+            if error.code == 416:  # what we have is longer than the file: it is of another one
+                part.unlink(missing_ok=True)
         except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", error)
         if attempt < tries:
-            time.sleep(0.5 * attempt)
+            time.sleep(pause)
     raise DataNotFound(f"{address} cannot be reached: {reason}")
+
+
+def _told(error: HTTPError) -> str:
+    """What a server answered, in one line; of a circle of redirects Python tells in three."""
+    if error.code in REDIRECTS:
+        return f"{error.code}, redirects that lead nowhere"
+    return f"{error.code} {error.reason}"
+
+
+def _asked_pause(error: HTTPError, otherwise: float) -> float:
+    """The seconds that a busy server asks us to wait, within reason; it may also give a date, which we do not read."""
+    asked = error.headers.get("Retry-After", "")
+    return min(float(asked), LONGEST_PAUSE) if asked.isdigit() else otherwise
 
 
 def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None:
@@ -61,8 +80,9 @@ def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None
         length = response.headers.get("Content-Length")
         total = done + int(length) if length and length.isdigit() else None
         with part.open("ab" if resumed else "wb") as out:
-            while chunk := response.read(CHUNK):
+            while chunk := response.read1(CHUNK):  # what has arrived, so that a stall or a kill loses none of it
                 out.write(chunk)
+                out.flush()
                 done += len(chunk)
                 progress(part.stem, done, total)
     if total is not None and done < total:
