@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import multiprocessing
+import os
 import pickle
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +174,41 @@ def test_what_a_killed_process_left_is_removed(offer, tmp_path: Path, cache_fold
     (cache_folder / ".mnist@old").mkdir(parents=True)
     sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
     assert left_behind(cache_folder) == ["mnist"]
+
+
+def _killed_while_moving(folder: Path, rename: int) -> None:
+    """Get a set again and die at the given rename."""
+    catalogue.CATALOGUE["mnist"] = small()
+    renames, move = [], Path.rename
+
+    def counted(self: Path, target: Path) -> Path:
+        renames.append(target)
+        if len(renames) == rename:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return move(self, target)
+
+    Path.rename = counted
+    sources.get("mnist", folder, again=True)
+
+
+@pytest.mark.parametrize("rename", [1, 2])
+def test_a_kill_while_a_set_is_replaced_leaves_the_old_one(offer, tmp_path: Path, cache_folder: Path, rename) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    sources.get("mnist", folder)
+    process = multiprocessing.get_context("spawn").Process(target=_killed_while_moving, args=(folder, rename))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert (cache_folder / "mnist").exists() == (rename == 1)
+    assert sources.get("mnist") == f"already here, by {folder}"
+    sources.check("mnist")
+    assert sources.get("mnist", folder, again=True) == str(folder)
+    assert left_behind(cache_folder) == ["mnist"]
+
+
+def test_a_path_may_be_written_as_text(offer, tmp_path: Path) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    assert sources.get("mnist", str(folder)) == str(folder)
 
 
 def test_right_bytes_in_wrong_shapes_are_refused(offer, tmp_path: Path) -> None:

