@@ -113,6 +113,8 @@ def test_random_crops_stay_inside_and_cover_the_stated_area() -> None:
 def test_the_centre_crop() -> None:
     image = Image.fromarray(np.zeros((300, 600, 3), np.uint8))
     assert CentreCrop()(image, Stream(0)).size == (224, 224)
+    with pytest.raises(ValueError, match="size=288 must lie between 1 and resize=256"):
+        CentreCrop(size=288)
 
 
 def test_an_empty_folder_is_named(tmp_path: Path) -> None:

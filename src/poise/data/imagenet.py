@@ -57,6 +57,10 @@ class CentreCrop:
     size: int = 224
     resize: int = 256
 
+    def __post_init__(self) -> None:
+        if not 0 < self.size <= self.resize:
+            raise ValueError(f"size={self.size} must lie between 1 and resize={self.resize}: the rest would be black")
+
     def __call__(self, image: Any, stream: Stream) -> Any:
         scale = self.resize / min(image.size)
         large = image.resize((round(image.width * scale), round(image.height * scale)), resample=2)
