@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import pickle
 import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +15,11 @@ import pytest
 from data_sets import Server, digits, idx_files, keras_file, tar_bytes, write_folder
 
 from poise.data import cache, catalogue, sources
+from poise.data.cache import Item
 from poise.data.catalogue import MNIST
 from poise.data.dataset import DataSet
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
+from poise.data.files import Files
 
 DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
 
@@ -106,16 +110,26 @@ def test_every_story_is_told_if_all_ways_fail(offer, server: Server, tmp_path: P
         sources.get("nmist")
 
 
-def _get(folder: Path, results) -> None:
-    catalogue.CATALOGUE["mnist"] = small()
+def _get_slowly(folder: Path, meeting: Path, number: int, results) -> None:
+    """Wait until all processes are here, then get a set whose reading takes so long that all would meet in it."""
+
+    def read(files: Files) -> Iterator[tuple[str, Item]]:
+        time.sleep(1.0)
+        yield from MNIST.read(files)
+
+    catalogue.CATALOGUE["mnist"] = small(read=read)
+    (meeting / str(number)).touch()
+    while len(list(meeting.iterdir())) < 3:
+        time.sleep(0.01)
     results.put(sources.get("mnist", folder))
 
 
-def test_several_processes_at_once(tmp_path: Path, cache_folder: Path) -> None:
-    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+def test_of_several_processes_at_once_one_works_and_the_others_wait(tmp_path: Path, cache_folder: Path) -> None:
+    folder, meeting = write_folder(idx_files(digits()), tmp_path / "mine"), tmp_path / "meeting"
+    meeting.mkdir()
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    processes = [context.Process(target=_get, args=(folder, results)) for _ in range(3)]
+    processes = [context.Process(target=_get_slowly, args=(folder, meeting, n, results)) for n in range(3)]
     for process in processes:
         process.start()
     ways = sorted(results.get(timeout=60) for _ in processes)
