@@ -125,9 +125,11 @@ def test_every_package_of_the_catalogue_has_its_size() -> None:
 
 
 def test_a_source_package_is_not_run(index, tmp_path: Path) -> None:
-    """Asking one for its name or version would run its setup.py."""
-    script = f"open({str(tmp_path / 'touched')!r}, 'w')\nfrom setuptools import setup\nsetup(name='digits-pack')\n"
-    index("digits-pack-1.0.tar.gz", tar_bytes({"digits-pack-1.0/setup.py": script.encode()}))
+    """Asking one for its metadata would run its build backend, which may be its own."""
+    project = b'[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    backend = f"open({str(tmp_path / 'touched')!r}, 'w').close()\n".encode()
+    files = {"pyproject.toml": project, "backend.py": backend, "PKG-INFO": b"Name: digits-pack\nVersion: 1.0\n"}
+    index("digits-pack-1.0.tar.gz", tar_bytes({f"digits-pack-1.0/{name}": data for name, data in files.items()}))
     folder = tmp_path / "fetched"
     folder.mkdir()
     with pytest.raises(DataNotFound, match=r"PyPI does not bring digits-pack==1\.0"):
