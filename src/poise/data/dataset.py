@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
+from urllib.parse import urlparse
 
 import numpy as np
 
@@ -34,6 +35,12 @@ class DataSet:
     addresses: tuple[tuple[str, ...], ...] = ()
     packages: tuple[Package, ...] = ()
     md5: str | None = None
+
+    @property
+    def archives(self) -> list[str]:
+        """The names of the official archives, such as cifar-10-python.tar.gz."""
+        names = [PurePosixPath(urlparse(address).path).name for way in self.addresses for address in way]
+        return [name for name in names if name.endswith((".zip", ".tar", ".tar.gz"))]
 
 
 @dataclass(frozen=True)

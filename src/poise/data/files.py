@@ -106,10 +106,13 @@ class Archive:
 
 
 class Several:
-    """The files of several places as one."""
+    """The files of several places as one; of equal names the first place has it."""
 
     def __init__(self, parts: list[Files]) -> None:
-        self._where = {name: part for part in reversed(parts) for name in part.names()}
+        self._where: dict[str, Files] = {}
+        for part in parts:
+            for name in part.names():
+                self._where.setdefault(name, part)
 
     def names(self) -> list[str]:
         return list(self._where)
@@ -125,6 +128,11 @@ def open_files(path: Path) -> Files:
     if path.is_file() and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)) and path.suffix != ".npz":
         return Archive(path)
     return Folder(path)
+
+
+def open_together(paths: list[Path]) -> Files:
+    """Several of those as one."""
+    return open_files(paths[0]) if len(paths) == 1 else Several([open_files(path) for path in paths])
 
 
 def ending(files: Files, *ends: str) -> Iterator[str]:
