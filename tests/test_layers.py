@@ -22,7 +22,7 @@ LAYERS = [
 CONTRACTS = {
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
-        *("stream", "augment", "loader"),
+        *("stream", "augment", "loader", "imagenet_val"),
     },
     "features": {"utility", "chunks"},
     "models": {"normalize"},
