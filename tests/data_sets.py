@@ -169,6 +169,7 @@ class Server:
         self.failures: dict[str, list[int]] = {}
         self.retry_after: dict[str, str] = {}
         self.requests: list[tuple[str, str | None]] = []
+        self.over = threading.Event()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -205,7 +206,7 @@ class Server:
         if path in self.stall:
             handler.wfile.write(body[start : start + 10])
             handler.wfile.flush()
-            time.sleep(3)
+            self.over.wait(60)
         elif path in self.cut_once:
             self.cut_once.discard(path)
             handler.wfile.write(body[start : start + len(body) // 2])

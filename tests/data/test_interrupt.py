@@ -37,7 +37,7 @@ def start(**ways: object) -> subprocess.Popen[str]:
 
 def interrupt(process: subprocess.Popen[str], awaited: Path) -> tuple[int, str, str]:
     """Send SIGINT as soon as a file has something in it: exit code, stdout and stderr."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 30
     while not (awaited.exists() and awaited.stat().st_size > 0):
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.02)
