@@ -43,6 +43,7 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
             part.replace(target)
             return target
         except HTTPError as error:
+            error.close()
             reason: object = _told(error)
             if error.code not in AGAIN:
                 raise DataNotFound(f"{address} answers {reason}") from None
