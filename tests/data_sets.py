@@ -165,8 +165,11 @@ class Server:
         self.cut_once: set[str] = set()
         self.stall: set[str] = set()
         self.whole_only: set[str] = set()
-        self.failures: dict[str, int] = {}
+        self.slow: set[str] = set()
+        self.failures: dict[str, list[int]] = {}
+        self.retry_after: dict[str, str] = {}
         self.requests: list[tuple[str, str | None]] = []
+        self.over = threading.Event()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -189,9 +192,8 @@ class Server:
             handler.send_header("Location", self.redirects[path])
             handler.end_headers()
             return
-        if self.failures.get(path, 0) > 0:
-            self.failures[path] -= 1
-            handler.send_error(503)
+        if self.failures.get(path):
+            self.fail(handler, self.failures[path].pop(0))
             return
         if path not in self.bodies:
             handler.send_error(404)
@@ -204,9 +206,20 @@ class Server:
         if path in self.stall:
             handler.wfile.write(body[start : start + 10])
             handler.wfile.flush()
-            time.sleep(3)
+            self.over.wait(60)
         elif path in self.cut_once:
             self.cut_once.discard(path)
             handler.wfile.write(body[start : start + len(body) // 2])
+        elif path in self.slow:
+            for begin in range(start, len(body), len(body) // 10):
+                handler.wfile.write(body[begin : begin + len(body) // 10])
+                time.sleep(0.15)
         else:
             handler.wfile.write(body[start:])
+
+    def fail(self, handler: BaseHTTPRequestHandler, code: int) -> None:
+        handler.send_response(code)
+        if handler.path in self.retry_after:
+            handler.send_header("Retry-After", self.retry_after[handler.path])
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()

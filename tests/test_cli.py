@@ -1,6 +1,7 @@
 """The command line, run in process: what it prints, and its exit codes."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,15 @@ def test_get_list_check_where(tmp_path: Path, monkeypatch, capsys) -> None:
     assert rows[0].split() == ["set", "what", "MB", "state", "licence"]
     assert any(row.startswith("mnist") and "here, by" in row for row in rows)
     assert any(row.startswith("cifar10 ") and " - " in row for row in rows)
+
+
+def test_the_list_is_not_cut_in_a_pipe() -> None:
+    surroundings = {**os.environ, "COLUMNS": "80"}
+    command = [sys.executable, "-m", "poise", "data", "list"]
+    rows = subprocess.run(command, capture_output=True, text=True, check=True, env=surroundings).stdout.splitlines()
+    assert [row.split()[0] for row in rows] == ["set", *catalogue.CATALOGUE]
+    for row, each in zip(rows[1:], catalogue.CATALOGUE.values(), strict=True):
+        assert each.about in row and row.rstrip().endswith(each.licence)
 
 
 def test_a_failure_is_one_sentence_and_exit_code_1(tmp_path: Path, monkeypatch) -> None:

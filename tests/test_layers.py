@@ -25,8 +25,8 @@ CONTRACTS = {
     "corruptions": {"draws", "pixels", "filters", "edges", "frost", "motion", "zoom", "profiles", "corrupt"},
     "robustness": {"output", "scores"},
     "data": {
-        *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "dataset", "catalogue"),
-        *("stream", "augment", "loader"),
+        *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
+        *("stream", "augment", "loader", "imagenet_val"),
     },
     "features": {"utility", "chunks"},
     "models": {"normalize"},

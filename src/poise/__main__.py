@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from typing import NoReturn
+
+
+class Interrupted(BaseException):
+    """Ctrl-C. Not a KeyboardInterrupt, which the command line's library would answer in its own words."""
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        _run()
+    except Interrupted:
+        print("poise: interrupted; what is whole is kept, and the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
+
+
+def _run() -> None:
     try:
         from poise.cli import run
     except ModuleNotFoundError as error:
@@ -13,6 +28,10 @@ def main() -> None:
             raise
         sys.exit('the command line needs a few packages more: pip install "poise[cli]"')
     run()
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise Interrupted
 
 
 if __name__ == "__main__":

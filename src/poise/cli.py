@@ -1,6 +1,6 @@
 """The command line: `poise data ...`, `poise corrupt ...`.
 
-Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call was wrong.
+Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call was wrong, 130 it was interrupted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def list_sets() -> None:
         manifest = cache.manifest_of(data_set.name)
         state = "-" if manifest is None else f"here, by {manifest['way']}"
         table.add_row(data_set.name, data_set.about, str(data_set.megabytes), state, data_set.licence)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:  # a pipe has no width: nothing is cut or wrapped
+        console.width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    console.print(table)
 
 
 @data.command()

@@ -15,5 +15,6 @@ def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def server() -> Iterator[Server]:
     running = Server()
     yield running
+    running.over.set()
     running.http.shutdown()
     running.http.server_close()

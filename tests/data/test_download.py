@@ -48,8 +48,45 @@ def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
 
 def test_a_server_that_recovers_is_asked_again(server: Server, tmp_path: Path) -> None:
     server.bodies["/a.bin"] = BODY
-    server.failures["/a.bin"] = 1
+    server.failures["/a.bin"] = [503]
     assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+
+
+@pytest.mark.parametrize(("asked", "pause"), [("7", 7.0), ("86400", 60.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5)])
+def test_a_busy_server_is_asked_again_when_it_says(server: Server, tmp_path: Path, monkeypatch, asked, pause) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("poise.data.download.time.sleep", pauses.append)
+    server.bodies["/a.bin"] = BODY
+    server.failures["/a.bin"] = [429]
+    server.retry_after["/a.bin"] = asked
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+    assert pauses == [pause]
+
+
+def test_a_server_that_stays_busy_is_named_and_what_came_is_kept(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    server.failures["/a.bin"] = [429] * 3
+    server.retry_after["/a.bin"] = "0"
+    (tmp_path / "a.bin.part").write_bytes(BODY[:1000])
+    with pytest.raises(DataNotFound, match="cannot be reached: 429 Too Many Requests"):
+        download(f"{server.url}/a.bin", tmp_path)
+    assert len(server.requests) == 3
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+    assert server.requests[-1] == ("/a.bin", "bytes=1000-")
+
+
+def test_a_part_that_is_too_long_is_thrown_away(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    server.failures["/a.bin"] = [416]
+    (tmp_path / "a.bin.part").write_bytes(BODY + b"more")
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+
+
+def test_redirects_in_a_circle_are_told_in_one_line(server: Server, tmp_path: Path) -> None:
+    server.redirects.update({"/a.bin": f"{server.url}/b.bin", "/b.bin": f"{server.url}/a.bin"})
+    with pytest.raises(DataNotFound) as error:
+        download(f"{server.url}/a.bin", tmp_path)
+    assert str(error.value) == f"{server.url}/a.bin answers 302, redirects that lead nowhere"
 
 
 def test_a_missing_file_is_named_at_once(server: Server, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sets that stay where they are, and the corrupted sets."""
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from data_sets import tar_bytes
 
 from poise.data import cache, catalogue, sources
 from poise.data.errors import DataMismatch, DataNotFound
-from poise.data.folders import imagenet, imagenet_c
+from poise.data.folders import imagenet, imagenet_c, imagenet_part, in_class_folders
 from poise.data.layouts import read_npy
 
 CLASSES = ["n00000001", "n00000002", "n00000003"]
@@ -20,10 +21,11 @@ def picture(path: Path) -> None:
     path.write_bytes(b"")
 
 
-def small_imagenet(root: Path, flat: bool) -> Path:
-    for number, wnid in enumerate(CLASSES):
+def small_imagenet(root: Path, flat: bool = False) -> Path:
+    """Three classes; flat validation pictures are of classes 3, 1, 2 (and label files say so)."""
+    for number, wnid in enumerate(CLASSES, start=1):
         picture(root / "train" / wnid / "a.JPEG")
-        picture(root / "val" / f"ILSVRC2012_val_{number}.JPEG" if flat else root / "val" / wnid / "b.JPEG")
+        picture(root / "val" / f"ILSVRC2012_val_{number:08d}.JPEG" if flat else root / "val" / wnid / "b.JPEG")
     return root
 
 
@@ -34,19 +36,121 @@ def small_imagenet_c(root: Path, group: str = "noise") -> Path:
     return root
 
 
-@pytest.mark.parametrize("flat", [True, False])
-def test_imagenet_in_both_layouts(tmp_path: Path, flat: bool) -> None:
-    assert imagenet(small_imagenet(tmp_path, flat), num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+ORDER = [CLASSES[2], CLASSES[0], CLASSES[1]]
+SOLUTION = "ImageId,PredictionString\n" + "".join(
+    f"ILSVRC2012_val_{number:08d},{wnid} 1 2 3 4 {wnid} 5 6 7 8\n"
+    for number, wnid in reversed(list(enumerate(ORDER, start=1)))
+)
+NUMBERS = {CLASSES[0]: 3, CLASSES[1]: 1, CLASSES[2]: 2}  # the development kit's numbers are in an order of their own
+TRUTH = "".join(f"{NUMBERS[wnid]}\n" for wnid in ORDER)
+CLSLOC = "".join(f"{wnid} {number} a_name\n" for wnid, number in NUMBERS.items())
+
+
+def kit_with_matlab(folder: Path) -> None:
+    """meta.mat as the development kit has it: a struct array, inner nodes after the classes."""
+    matlab = pytest.importorskip("scipy.io", reason="meta.mat needs scipy")
+    kind = [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"), ("gloss", "O"), ("num_children", "O")]
+    rows = [(number, wnid, "a name", "a gloss", 0) for wnid, number in NUMBERS.items()]
+    folder.mkdir(parents=True)
+    synsets = np.array([*rows, (4, "n00000000", "all", "all", 3)], dtype=kind).reshape(-1, 1)
+    matlab.savemat(folder / "meta.mat", {"synsets": synsets})
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def label(root: Path, how: str) -> None:
+    kit = root / "ILSVRC2012_devkit_t12" / "data"
+    if how == "Kaggle":
+        write(root / "LOC_val_solution.csv", SOLUTION)
+    elif how == "wnids":
+        write(root / "val" / "imagenet_2012_validation_synset_labels.txt", "\n".join(ORDER))
+    elif how == "kit":
+        write(kit / "map_clsloc.txt", CLSLOC)
+    elif how == "kit with meta.mat":
+        kit_with_matlab(kit)
+    if "kit" in how:
+        write(kit / "ILSVRC2012_validation_ground_truth.txt", TRUTH)
+
+
+def test_imagenet_in_class_folders(tmp_path: Path) -> None:
+    assert imagenet(small_imagenet(tmp_path), num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+    assert imagenet_part(tmp_path, "val").pictures[1] == (tmp_path / "val" / CLASSES[1] / "b.JPEG", 1)
+
+
+@pytest.mark.parametrize("how", ["Kaggle", "wnids", "kit", "kit with meta.mat"])
+def test_validation_pictures_in_one_folder_are_labelled(tmp_path: Path, how: str) -> None:
+    label(small_imagenet(tmp_path, flat=True), how)
+    assert imagenet(tmp_path, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+    listing = imagenet_part(tmp_path, "val")
+    assert listing.classes == tuple(CLASSES)
+    assert [(path.stem[-1], number) for path, number in listing.pictures] == [("1", 2), ("2", 0), ("3", 1)]
+
+
+def test_the_top_of_kaggle_s_tree(tmp_path: Path) -> None:
+    small_imagenet(tmp_path / "ILSVRC" / "Data" / "CLS-LOC", flat=True)
+    write(tmp_path / "LOC_val_solution.csv", SOLUTION)
+    for place in (tmp_path, tmp_path / "ILSVRC" / "Data" / "CLS-LOC"):
+        assert imagenet(place, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+        assert [number for _, number in imagenet_part(place, "val").pictures] == [2, 0, 1]
+
+
+def test_pictures_without_labels_get_a_sentence(tmp_path: Path) -> None:
+    small_imagenet(tmp_path, flat=True)
+    with pytest.raises(DataNotFound, match=r"without class folders, and none of LOC_val_solution\.csv, .* beside it"):
+        imagenet(tmp_path, num_classes=3)
+    write(tmp_path / "ILSVRC2012_validation_ground_truth.txt", TRUTH)
+    with pytest.raises(DataNotFound, match=r"has neither map_clsloc\.txt nor meta\.mat"):
+        imagenet(tmp_path, num_classes=3)
+    write(tmp_path / "meta.mat", "nonsense")
+    with pytest.raises(DataMismatch, match=r"is not the development kit's meta\.mat"):
+        imagenet(tmp_path, num_classes=3)
+    write(tmp_path / "LOC_val_solution.csv", "<html>\n<title>Sign in</title>\n")
+    with pytest.raises(
+        DataMismatch, match=r"LOC_val_solution\.csv does not label pictures with classes such as n01440764"
+    ):
+        imagenet(tmp_path, num_classes=3)
+    (tmp_path / "LOC_val_solution.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataMismatch, match=r"LOC_val_solution\.csv is not a text in UTF-8"):
+        imagenet(tmp_path, num_classes=3)
+    write(tmp_path / "LOC_val_solution.csv", SOLUTION)
+    picture(tmp_path / "val" / "ILSVRC2012_val_00000004.JPEG")
+    with pytest.raises(DataMismatch, match=r"1 of the 4 pictures in .* have no label, such as ILSVRC2012_val_00000004"):
+        imagenet(tmp_path, num_classes=3)
+
+
+def test_matlab_s_file_without_its_reader_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    label(small_imagenet(tmp_path, flat=True), "kit with meta.mat")
+    monkeypatch.setitem(sys.modules, "scipy.io", None)
+    with pytest.raises(DataNotFound, match=r"meta\.mat needs a package more: pip install scipy"):
+        imagenet(tmp_path, num_classes=3)
+
+
+def test_only_imagenet_s_classes_count_there_and_all_folders_elsewhere(tmp_path: Path) -> None:
+    for name in ("n0000000", "n000000001", "thumbnails", ".cache"):
+        picture(small_imagenet(tmp_path) / "train" / name / "a.JPEG")
+    picture(tmp_path / "train" / CLASSES[0] / "._a.JPEG")
+    assert imagenet(tmp_path, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+    assert imagenet_part(tmp_path, "train").classes == tuple(CLASSES)
+    assert in_class_folders(tmp_path / "train", wnids=True) == imagenet_part(tmp_path, "train")
+    assert in_class_folders(tmp_path / "train").classes == tuple(
+        sorted([".cache", "n0000000", "n000000001", "thumbnails", *CLASSES])
+    )
 
 
 def test_imagenet_that_is_not_whole_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataMismatch, match="has 3 class folders such as n01440764, not 1000"):
-        imagenet(small_imagenet(tmp_path, flat=True))
+        imagenet(small_imagenet(tmp_path))
     with pytest.raises(DataNotFound, match="train is not a folder"):
         imagenet(tmp_path / "elsewhere")
-    (tmp_path / "val" / "n00000009").mkdir()
-    with pytest.raises(DataMismatch, match="neither pictures nor the 3 class folders"):
+    picture(tmp_path / "val" / "n00000009" / "a.JPEG")
+    with pytest.raises(DataMismatch, match="val has 4 classes, not the 3 of"):
         imagenet(tmp_path, num_classes=3)
+    (tmp_path / "empty" / "val").mkdir(parents=True)
+    with pytest.raises(DataNotFound, match="has neither class folders such as n01440764 nor pictures"):
+        imagenet_part(tmp_path / "empty", "val")
 
 
 @pytest.mark.parametrize("group", ["noise", "."])

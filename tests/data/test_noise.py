@@ -68,16 +68,25 @@ def test_a_deviation_of_zero_counts_as_the_least() -> None:
 def test_noise_depends_on_the_seed_alone() -> None:
     assert digest(PixelNoise()(COLOUR)) == digest(PixelNoise()(COLOUR.copy()))
     assert digest(PixelNoise(seed=1)(COLOUR)) != digest(PixelNoise()(COLOUR))
-    longer = np.concatenate([GREY] * 5)
-    np.testing.assert_array_equal(PixelNoise()(longer)[:1000], PixelNoise()(longer[:1000]))
+
+
+@pytest.mark.parametrize("kind", ["grey", "colour", "value"])
+@pytest.mark.parametrize("uniform", [True, False])
+def test_an_image_s_noise_does_not_depend_on_how_many_come_after_it(uniform: bool, kind, monkeypatch) -> None:
+    noise, deviation = PixelNoise(uniform=uniform, kind=kind), pixel_deviation(COLOUR)
+    whole = noise(COLOUR, deviation)
+    for count in (1, 7, 150):
+        np.testing.assert_array_equal(noise(COLOUR[:count], deviation), whole[:count])
+    monkeypatch.setattr("poise.data.noise.CHUNK", 33)
+    np.testing.assert_array_equal(noise(COLOUR, deviation), whole)
 
 
 def test_noise_is_frozen() -> None:
     deviation = pixel_deviation(COLOUR)
-    assert digest(PixelNoise()(COLOUR)) == "e9590dbb50cb400f56184816231738790240eb78c8459b374a7120454ea2609f"
+    assert digest(PixelNoise()(COLOUR)) == "ed204487f4a3184d809befa581c07afed8c02d9f3ffe31413a207ac4b4d6a534"
     assert (
         digest(PixelNoise(uniform=False)(COLOUR, deviation))
-        == "1283c131ae2d02b74433e2779b97e6a99e3681697e394c01f4b0d5caa2b768d7"
+        == "86454fe6efde8230ba628513ac8e2aa9795b1677e4d6b7bdc83923fc48653652"
     )
 
 

@@ -3,7 +3,9 @@
 import gzip
 import io
 import pickle
+import stat
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +129,18 @@ def test_links_and_devices_are_refused(kind: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     path.write_bytes(buffer.getvalue())
     with pytest.raises(DataUnsafe, match="a link or a device"):
+        Archive(path)
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR])
+def test_links_and_devices_in_zips_are_refused(kind: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("right", b"x")
+        member = zipfile.ZipInfo("train")
+        member.create_system, member.external_attr = 3, (kind | 0o777) << 16
+        archive.writestr(member, "/etc/passwd")
+    with pytest.raises(DataUnsafe, match="'train', which is a link or a device"):
         Archive(path)
 
 

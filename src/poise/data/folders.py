@@ -1,32 +1,69 @@
 """Sets that stay where they are: folders of pictures too large to copy, checked for their layout.
 
-ImageNet     train/<wnid>/*.JPEG, and val/<wnid>/*.JPEG or val/*.JPEG
-ImageNet-C   [<group>/]<corruption>/<severity>/<wnid>/*.JPEG
+    ImageNet     train/<wnid>/*.JPEG, and val/<wnid>/*.JPEG or val/*.JPEG with a file of labels (imagenet_val.py); also
+                 the top of Kaggle's tree, which has them further down
+    ImageNet-C   [<group>/]<corruption>/<severity>/<wnid>/*.JPEG
+
+A wnid is a class of ImageNet: n and eight digits. Folders of other names among them are not classes.
 """
 
 from __future__ import annotations
 
-import re
+import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from poise.data.errors import DataMismatch, DataNotFound
+from poise.data.imagenet_val import WNID, val_labels
 
-WNID = re.compile(r"n\d{8}")
 PICTURES = (".jpeg", ".jpg", ".png")
+KAGGLE = Path("ILSVRC/Data/CLS-LOC")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Pictures with their labels; a label is the place of its class among `classes`."""
+
+    classes: tuple[str, ...]
+    pictures: tuple[tuple[Path, int], ...]
+
+
+def in_class_folders(folder: Path, wnids: bool = False) -> Listing:
+    """<class>/*.JPEG, classes in order of their names: all folders, or only those that are called as ImageNet's are."""
+    classes = [p for p in _subfolders(folder) if not wnids or WNID.fullmatch(p.name)] if folder.is_dir() else []
+    pictures = tuple((path, label) for label, place in enumerate(classes) for path in _pictures(place))
+    if not pictures:
+        raise DataNotFound(f"{folder} has no class folders with pictures in them")
+    return Listing(tuple(place.name for place in classes), pictures)
+
+
+def imagenet_part(path: Path, part: Literal["train", "val"]) -> Listing:
+    """ImageNet's pictures for training or validation, whichever way the latter lie."""
+    folder = _folder(_home(path) / part)
+    if part == "train" or _classes(folder):
+        return in_class_folders(folder, wnids=True)
+    pictures = _pictures(folder)
+    if not pictures:
+        raise DataNotFound(f"{folder} has neither class folders such as n01440764 nor pictures")
+    labels = val_labels(folder)
+    classes = tuple(sorted(set(labels.values())))
+    places = {wnid: place for place, wnid in enumerate(classes)}
+    if lost := [picture.name for picture in pictures if picture.stem not in labels]:
+        raise DataMismatch(f"{len(lost)} of the {len(pictures)} pictures in {folder} have no label, such as {lost[0]}")
+    return Listing(classes, tuple((picture, places[labels[picture.stem]]) for picture in pictures))
 
 
 def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
     """The numbers of classes and pictures, if the folder is laid out as ImageNet."""
-    train = _classes(_folder(path / "train"))
-    val = _folder(path / "val")
+    place = _home(path) / "train"
+    train = _classes(_folder(place))
     if len(train) != num_classes:
-        raise DataMismatch(f"{path / 'train'} has {len(train)} class folders such as n01440764, not {num_classes}")
-    classes = _classes(val)
-    flat = 0 if classes else _pictures(val)
-    if not flat and [c.name for c in classes] != [c.name for c in train]:
-        raise DataMismatch(f"{val} has neither pictures nor the {num_classes} class folders of {path / 'train'}")
-    counts = {"train": sum(_pictures(c) for c in train), "val": flat or sum(_pictures(c) for c in classes)}
-    return {"classes": len(train), **counts}
+        raise DataMismatch(f"{place} has {len(train)} class folders such as n01440764, not {num_classes}")
+    val = imagenet_part(path, "val")
+    if val.classes != tuple(folder.name for folder in train):
+        raise DataMismatch(f"{_home(path) / 'val'} has {len(val.classes)} classes, not the {num_classes} of {place}")
+    return {"classes": num_classes, "train": sum(len(_pictures(p)) for p in train), "val": len(val.pictures)}
 
 
 def imagenet_c(path: Path) -> dict[str, int]:
@@ -41,15 +78,25 @@ def imagenet_c(path: Path) -> dict[str, int]:
     return {"corruptions": len(corruptions)}
 
 
+def _home(path: Path) -> Path:
+    """The folder that holds train and val, below the one given if that is the top of Kaggle's tree."""
+    return path / KAGGLE if (path / KAGGLE).is_dir() else path
+
+
 def _folder(path: Path) -> Path:
     if not path.is_dir():
         raise DataNotFound(f"{path} is not a folder")
     return path
 
 
+def _subfolders(path: Path) -> list[Path]:
+    return sorted(p for p in path.iterdir() if p.is_dir())
+
+
 def _classes(path: Path) -> list[Path]:
-    return sorted(p for p in path.iterdir() if p.is_dir() and WNID.fullmatch(p.name))
+    return [p for p in _subfolders(path) if WNID.fullmatch(p.name)]
 
 
-def _pictures(path: Path) -> int:
-    return sum(p.suffix.lower() in PICTURES for p in path.iterdir())
+def _pictures(path: Path) -> list[Path]:
+    names = (name for name in os.listdir(path) if name.lower().endswith(PICTURES) and not name.startswith("."))
+    return [path / name for name in sorted(names)]

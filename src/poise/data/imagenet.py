@@ -1,26 +1,31 @@
 """ImageNet, streamed: pictures decoded and cropped in worker processes, uint8 out.
 
+    train = PictureSet(imagenet_part(folder, "train"), RandomCrop())
+    for x, y in stream_epoch(train, 256, epoch=0, workers=8): ...
+
 The crop and the flip of a picture depend on (seed, epoch, index) alone, not on the worker that makes them, and the
 order on (seed, epoch): any number of workers gives the same epoch, from any batch on.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from poise.data.errors import DataNotFound
-from poise.data.folders import PICTURES
+from poise.data.folders import Listing
 from poise.data.loader import epoch_order
 from poise.data.stream import Stream
+
+LOG = logging.getLogger("poise")
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,10 @@ class CentreCrop:
     size: int = 224
     resize: int = 256
 
+    def __post_init__(self) -> None:
+        if not 0 < self.size <= self.resize:
+            raise ValueError(f"size={self.size} must lie between 1 and resize={self.resize}: the rest would be black")
+
     def __call__(self, image: Any, stream: Stream) -> Any:
         scale = self.resize / min(image.size)
         large = image.resize((round(image.width * scale), round(image.height * scale)), resample=2)
@@ -64,37 +73,83 @@ class CentreCrop:
         return large.crop((left, top, left + self.size, top + self.size))
 
 
-class ClassFolders(Dataset[tuple[Tensor, int]]):
-    """<class>/*.JPEG; classes in order of their names. An example is asked for by (epoch, index)."""
+@dataclass(frozen=True)
+class Damaged:
+    """A picture that cannot be decoded, and what the decoder says."""
 
-    def __init__(self, folder: Path, crop: RandomCrop | CentreCrop, seed: int = 0) -> None:
-        self.classes = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
-        names = [(p, n) for n, c in enumerate(self.classes) for p in sorted((folder / c).iterdir())]
-        self.pictures = [(path, label) for path, label in names if path.suffix.lower() in PICTURES]
-        if not self.pictures:
-            raise DataNotFound(f"{folder} has no class folders with pictures in them")
+    index: int
+    reason: str
+
+
+Example: TypeAlias = "tuple[Tensor, int] | Damaged"
+
+
+class PictureSet(Dataset[Example]):
+    """The pictures of a listing, cropped. An example is asked for by (epoch, index).
+
+    damaged  {path: reason} of the pictures that a stream met and left out; each is also logged, once.
+    """
+
+    def __init__(self, listing: Listing, crop: RandomCrop | CentreCrop, seed: int = 0) -> None:
+        self.classes, self.pictures = listing.classes, listing.pictures
         self.crop, self.seed = crop, seed
+        self.damaged: dict[Path, str] = {}
 
     def __len__(self) -> int:
         return len(self.pictures)
 
-    def __getitem__(self, place: tuple[int, int]) -> tuple[Tensor, int]:
+    def __getitem__(self, place: tuple[int, int]) -> Example:
         from PIL import Image
 
         epoch, index = place
         path, label = self.pictures[index]
-        with Image.open(path) as picture:
-            cropped = self.crop(picture.convert("RGB"), Stream(self.seed, "crop", epoch, index))
+        try:
+            with Image.open(path) as picture:
+                image = picture.convert("RGB")
+        except Exception as error:  # whatever a damaged file makes the decoder raise
+            return Damaged(index, f"{type(error).__name__}: {error}")
+        cropped = self.crop(image, Stream(self.seed, "crop", epoch, index))
         return torch.from_numpy(np.array(cropped)).permute(2, 0, 1), label
 
 
 def stream_epoch(
-    folders: ClassFolders, batch_size: int, epoch: int, start: int = 0, workers: int = 0
+    pictures: PictureSet, batch_size: int, epoch: int, start: int = 0, workers: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The batches of an epoch from batch `start` on: uint8 [B, 3, H, W] and labels [B], whole batches only."""
-    if not 0 < batch_size <= len(folders) or start < 0:
-        raise ValueError(f"batch_size={batch_size} must lie in 1..{len(folders)}, start={start} not be negative")
-    order = epoch_order(len(folders), folders.seed, epoch).tolist()
-    places = [(epoch, index) for index in order[start * batch_size : len(order) // batch_size * batch_size]]
-    loader = DataLoader(folders, batch_size, sampler=places, num_workers=workers)
-    yield from loader
+    """The batches of an epoch from batch `start` on: uint8 [B, 3, H, W] and labels [B], whole batches only.
+
+    Damaged pictures are left out of their batch, which is smaller for it.
+    """
+    if not 0 < batch_size <= len(pictures) or start < 0:
+        raise ValueError(f"batch_size={batch_size} must lie in 1..{len(pictures)}, start={start} not be negative")
+    order = epoch_order(len(pictures), pictures.seed, epoch).tolist()
+    chosen = order[start * batch_size : len(order) // batch_size * batch_size]
+    yield from _batches(pictures, [(epoch, index) for index in chosen], batch_size, workers)
+
+
+def stream_in_order(pictures: PictureSet, batch_size: int, workers: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+    """All pictures once, in the order of the listing, for evaluation; the last batch holds what is left."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size} must be at least 1")
+    yield from _batches(pictures, [(0, index) for index in range(len(pictures))], batch_size, workers)
+
+
+def _batches(
+    pictures: PictureSet, places: list[tuple[int, int]], batch_size: int, workers: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    loader = DataLoader(pictures, batch_size, sampler=places, num_workers=workers, collate_fn=_collate)
+    for x, y, damaged in loader:
+        for each in damaged:
+            path = pictures.pictures[each.index][0]
+            if path not in pictures.damaged:
+                LOG.warning("%s is damaged and left out (%s)", path, each.reason)
+            pictures.damaged[path] = each.reason
+        if len(y) > 0:
+            yield x, y
+
+
+def _collate(examples: list[Example]) -> tuple[Tensor, Tensor, list[Damaged]]:
+    """A batch of what is whole, made in the worker, and what is damaged."""
+    whole = [each for each in examples if not isinstance(each, Damaged)]
+    damaged = [each for each in examples if isinstance(each, Damaged)]
+    images = torch.stack([image for image, _ in whole]) if whole else torch.empty(0)
+    return images, torch.tensor([label for _, label in whole]), damaged

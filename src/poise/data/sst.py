@@ -2,8 +2,9 @@
 
 Two score columns, both in [0, 1], 0.5 is neutral:
 
-    raw    the mean of the annotators' ratings of the token alone: dictionary.txt with sentiment_labels.txt where the
-           official files are complete, else token_scores.tsv beside them
+    raw    the mean of the annotators' ratings of the token alone, from the "dictionary" (dictionary.txt with
+           sentiment_labels.txt) where the official files are complete, else from "token_scores" (token_scores.tsv
+           beside them), else absent
     leaf   the 5-class label of the token's leaf in the tree, 0, 0.25, ..., 1: always there
 
 Sentences come from the trees, whose text is sound (datasetSentences.txt has 107 sentences in a wrong encoding); round
@@ -13,13 +14,16 @@ brackets are written as such. Tokens are split at the tree's brackets only: thre
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from poise.data.errors import DataMismatch, DataNotFound
 
 Split: TypeAlias = Literal["train", "dev", "test"]
+RawSource: TypeAlias = Literal["dictionary", "token_scores"]
+FILES: dict[RawSource, str] = {"dictionary": "dictionary.txt", "token_scores": "token_scores.tsv"}
 LEAF = re.compile(r"\((\d) ([^()]+)\)")
 AMERICAN = {
     "humour": "humor",
@@ -34,11 +38,17 @@ BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence: its tokens, the 5-class label of each and of the whole (0 very negative, 4 very positive)."""
+    """One sentence: its tokens, the 5-class label of each and of the whole (0 very negative, 4 very positive).
+
+    raw_scores  the column `raw`, one score per token, nan for the odd token without one; None where no file has them.
+    raw_source  where that column comes from.
+    """
 
     tokens: tuple[str, ...]
     leaves: tuple[int, ...]
     root: int
+    raw_scores: tuple[float, ...] | None = None
+    raw_source: RawSource | None = None
 
     @property
     def text(self) -> str:
@@ -51,12 +61,21 @@ class Sentence:
 
     @property
     def leaf_scores(self) -> tuple[float, ...]:
+        """The column `leaf`."""
         return tuple(leaf / 4 for leaf in self.leaves)
 
 
 def read_sentences(folder: Path, split: Split) -> list[Sentence]:
-    """All sentences of a split, neutral ones included, in the official order."""
-    return [parse_tree(line) for line in _lines(folder / "trees" / f"{split}.txt")]
+    """All sentences of a split with both score columns, neutral ones included, in the official order."""
+    sentences = _read_trees(folder, split)
+    source, scores = read_raw_scores(folder)
+    if source is None:
+        return sentences
+    _require_most(sentences, scores, source)
+    return [
+        replace(each, raw_scores=tuple(scores.get(token, nan) for token in each.tokens), raw_source=source)
+        for each in sentences
+    ]
 
 
 def parse_tree(line: str) -> Sentence:
@@ -68,17 +87,13 @@ def parse_tree(line: str) -> Sentence:
     return Sentence(tokens, tuple(int(label) for label, _ in leaves), int(line[1]))
 
 
-def read_raw_scores(folder: Path) -> tuple[str, dict[str, float]]:
-    """Where the raw scores come from, and {token: score}."""
+def read_raw_scores(folder: Path) -> tuple[RawSource | None, dict[str, float]]:
+    """Where the raw scores come from, and {token: score}; (None, {}) if no file has them."""
     if (folder / "dictionary.txt").exists():
-        labels = dict(line.split("|") for line in _lines(folder / "sentiment_labels.txt")[1:])
-        phrases = (line.rpartition("|") for line in _lines(folder / "dictionary.txt"))
-        scores = {phrase: float(labels[number]) for phrase, _, number in phrases if " " not in phrase}
-        return "dictionary.txt", {BRACKETS.get(token, token): score for token, score in scores.items()}
+        return "dictionary", _from_dictionary(folder)
     if (folder / "token_scores.tsv").exists():
-        rows = (line.split("\t") for line in _lines(folder / "token_scores.tsv")[1:])
-        return "token_scores.tsv", {BRACKETS.get(row[0], row[0]): float(row[2]) for row in rows}
-    raise DataNotFound(f"{folder} has neither dictionary.txt nor token_scores.tsv, so no raw scores; use the leaves")
+        return "token_scores", _from_token_scores(folder / "token_scores.tsv")
+    return None, {}
 
 
 def read_phrases(folder: Path) -> list[tuple[str, int]]:
@@ -92,7 +107,7 @@ def read_glue(folder: Path, sst: Path, split: Literal["dev", "test"]) -> list[tu
     """GLUE's dev or test sentences with their labels; those of the test split, which GLUE hides, from the trees."""
     if split == "dev":
         return _dev(folder)
-    labels = {as_glue(sentence.text): sentence.label for sentence in read_sentences(sst, "test")}
+    labels = {as_glue(sentence.text): sentence.label for sentence in _read_trees(sst, "test")}
     rows = []
     for text in _test(folder):
         label = labels.get(as_glue(text))
@@ -106,6 +121,63 @@ def as_glue(text: str) -> str:
     r"""The spelling in which GLUE and the trees agree: lower case, plain slashes and stars, one encoding, American."""
     plain = _repaired(text).lower().replace("\\/", "/").replace("\\*", "*").strip()
     return " ".join(AMERICAN.get(token, token) for token in plain.split(" "))
+
+
+def _read_trees(folder: Path, split: Split) -> list[Sentence]:
+    return [parse_tree(line) for line in _lines(folder / "trees" / f"{split}.txt")]
+
+
+def _from_dictionary(folder: Path) -> dict[str, float]:
+    """phrase|id lines, with the id|score lines of sentiment_labels.txt; every score has its phrase."""
+    labels, scores = {}, {}
+    for line in _lines(folder / "sentiment_labels.txt")[1:]:
+        number, _, score = line.partition("|")
+        labels[number] = _score(score, folder / "sentiment_labels.txt", line)
+    named = set()
+    for line in _lines(folder / "dictionary.txt"):
+        phrase, _, number = line.rpartition("|")
+        if number not in labels:
+            raise _wrong(folder / "dictionary.txt", line, "phrase|id")
+        named.add(number)
+        if " " not in phrase:
+            scores[BRACKETS.get(phrase, phrase)] = labels[number]
+    if len(named) < len(labels):
+        lost = len(labels) - len(named)
+        raise DataMismatch(f"{folder / 'dictionary.txt'} is not whole: it lacks {lost} of {len(labels)} phrases")
+    return scores
+
+
+def _from_token_scores(path: Path) -> dict[str, float]:
+    """Lines of token, class, score and how the score was obtained, between tabs."""
+    scores = {}
+    for line in _lines(path)[1:]:
+        row = line.split("\t")
+        if len(row) < 3:
+            raise _wrong(path, line, "token, class, score")
+        scores[BRACKETS.get(row[0], row[0])] = _score(row[2], path, line)
+    return scores
+
+
+def _score(text: str, path: Path, line: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = nan
+    if not 0 <= score <= 1:
+        raise _wrong(path, line, "a score in [0, 1]")
+    return score
+
+
+def _wrong(path: Path, line: str, expected: str) -> DataMismatch:
+    return DataMismatch(f"{path} is not the right file: expected {expected}, found {line[:60]!r}")
+
+
+def _require_most(sentences: list[Sentence], scores: dict[str, float], source: RawSource) -> None:
+    """A token or two without a score is a matter of spelling; more than one in a hundred is another file."""
+    tokens = [token for each in sentences for token in each.tokens]
+    lost = [token for token in tokens if token not in scores]
+    if len(lost) > len(tokens) / 100:
+        raise DataMismatch(f"{FILES[source]} has no score for {len(lost)} of {len(tokens)} tokens, such as {lost[0]!r}")
 
 
 def _repaired(text: str) -> str:
@@ -128,4 +200,7 @@ def _lines(path: Path) -> list[str]:
     """Lines end with a newline and with nothing else: some tokens hold characters that str.splitlines breaks at."""
     if not path.exists():
         raise DataNotFound(f"{path} is not there: get it with  poise data get sst sst2")
-    return [line for line in path.read_text(encoding="utf8").split("\n") if line]
+    try:
+        return [line for line in path.read_text(encoding="utf8").split("\n") if line]
+    except UnicodeDecodeError:
+        raise DataMismatch(f"{path} is not a text in UTF-8") from None

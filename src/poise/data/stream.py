@@ -33,12 +33,22 @@ class Stream:
 
     def integers(self, high: int, count: int) -> np.ndarray:
         """`count` integers in [0, high), for high far below 2^32."""
-        return ((self.bits(count) >> np.uint64(32)) * np.uint64(high) >> np.uint64(32)).astype(np.int64)
+        return as_integers(self.bits(count), high)
 
     def uniform(self, count: int) -> np.ndarray:
         """`count` floats in (0, 1), never 0 or 1."""
-        return ((self.bits(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        return as_uniform(self.bits(count))
 
     def permutation(self, count: int) -> np.ndarray:
         """0, ..., count - 1 in random order."""
         return np.argsort(self.bits(count), kind="stable")
+
+
+def as_integers(bits: np.ndarray, high: int) -> np.ndarray:
+    """Random uint64 as integers in [0, high), for high far below 2^32."""
+    return ((bits >> np.uint64(32)) * np.uint64(high) >> np.uint64(32)).astype(np.int64)
+
+
+def as_uniform(bits: np.ndarray) -> np.ndarray:
+    """Random uint64 as floats in (0, 1), never 0 or 1."""
+    return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -39,10 +39,17 @@ class Digits:
 
 @dataclass(frozen=True)
 class SyntheticMNIST:
-    """The recipe. `corner_size` is the corner digit's side, `rare` the number of each of 10-14 in training."""
+    """The recipe.
+
+    corner_size  the side of the corner digit, in pixels.
+    common       the number of each of 0-9 in training, drawn at random; None takes all there are, about 5,000.
+    rare         the number of each of 10-14 in training.
+    validation   the number of MNIST's training images, the last ones, that validation is made of.
+    """
 
     corner_size: int = 7
     scaling: Literal["area", "nearest"] = "area"
+    common: int | None = None
     rare: int = 50
     validation: int = 10_000
     seed: int = 0
@@ -52,22 +59,32 @@ class SyntheticMNIST:
             raise ValueError(f"corner_size={self.corner_size} must lie between 1 and 14 pixels")
         if self.scaling not in ("area", "nearest") or self.rare < 0 or self.validation < 1:
             raise ValueError(f"{self}: scaling must be area or nearest, rare >= 0, validation >= 1")
+        if self.common is not None and self.common < 1:
+            raise ValueError(f"common={self.common} must be at least 1, or None for all")
 
     def __call__(self, mnist: dict[str, np.ndarray]) -> dict[str, Digits]:
         """train_x, train_y, test_x, test_y of MNIST → train, validation, test."""
         cut = len(mnist["train_y"]) - self.validation
         train_x, train_y = np.asarray(mnist["train_x"]), np.asarray(mnist["train_y"])
         pools = {
-            "train": (train_x[:cut], train_y[:cut]),
+            "train": self._common(train_x[:cut], train_y[:cut]),
             "validation": (train_x[cut:], train_y[cut:]),
             "test": (np.asarray(mnist["test_x"]), np.asarray(mnist["test_y"])),
         }
         return {part: self._make(x, y, part) for part, (x, y) in pools.items()}
 
+    def _common(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The digits that training is made of, in their order; a stream of its own leaves the other draws alone."""
+        if self.common is None:
+            return x, y
+        stream = Stream(self.seed, "synthetic mnist", "common")
+        chosen = np.sort(_some_of_each(y, range(10), self.common, f"common={self.common}", stream))
+        return x[chosen], y[chosen]
+
     def _make(self, x: np.ndarray, y: np.ndarray, part: str) -> Digits:
         stream = Stream(self.seed, "synthetic mnist", part)
         small = np.flatnonzero(y < 5)
-        extra = self._rare(y, stream) if part == "train" else small
+        extra = _some_of_each(y, range(5), self.rare, f"rare={self.rare}", stream) if part == "train" else small
         centre = np.concatenate([np.arange(len(y)), extra])
         with_corner = np.concatenate([y >= 5, np.ones(len(extra), bool)])
         corner = np.where(with_corner, stream.integers(4, len(centre)), -1).astype(np.int8)
@@ -76,16 +93,6 @@ class SyntheticMNIST:
         self._paste(images, corner, x[corner_digit])
         labels = np.concatenate([y, y[extra] + 10]).astype(np.uint8)
         return Digits(images, labels, y[centre], corner)
-
-    def _rare(self, y: np.ndarray, stream: Stream) -> np.ndarray:
-        """`rare` images of each digit 0-4."""
-        chosen = []
-        for digit in range(5):
-            places = np.flatnonzero(y == digit)
-            if len(places) < self.rare:
-                raise ValueError(f"rare={self.rare}, but there are only {len(places)} images of digit {digit}")
-            chosen.append(np.sort(places[stream.permutation(len(places))[: self.rare]]))
-        return np.concatenate(chosen)
 
     def _paste(self, images: np.ndarray, corner: np.ndarray, digits: np.ndarray) -> None:
         """Add the scaled digits to their corners, up to white."""
@@ -96,6 +103,17 @@ class SyntheticMNIST:
             here = np.flatnonzero(corner == number)
             total = images[here, rows, columns].astype(np.uint16) + shrink(digits[here], size, self.scaling)
             images[here, rows, columns] = np.minimum(total, 255).astype(np.uint8)
+
+
+def _some_of_each(y: np.ndarray, wanted: range, count: int, setting: str, stream: Stream) -> np.ndarray:
+    """The places of `count` random images of each digit."""
+    chosen = []
+    for digit in wanted:
+        places = np.flatnonzero(y == digit)
+        if len(places) < count:
+            raise ValueError(f"{setting}, but there are only {len(places)} images of digit {digit}")
+        chosen.append(np.sort(places[stream.permutation(len(places))[:count]]))
+    return np.concatenate(chosen)
 
 
 def shrink(images: np.ndarray, size: int, scaling: Literal["area", "nearest"] = "area") -> np.ndarray:

@@ -1,0 +1,79 @@
+"""Ctrl-C, sent to the real command in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from data_sets import Server, digits, idx_files, tar_bytes
+
+from poise.data.packages import Package
+
+SENTENCE = "poise: interrupted; what is whole is kept, and the same command goes on from there\n"
+COMMAND = """
+import dataclasses, sys
+from data_sets import digits
+from poise.__main__ import main
+from poise.data import cache, catalogue
+from poise.data.packages import Package
+
+digests = {name: cache.digest(array) for name, array in digits().items()}
+ways = {"addresses": (), "packages": (), "digests": digests, **eval(sys.argv[1])}
+catalogue.CATALOGUE["mnist"] = dataclasses.replace(catalogue.MNIST, **ways)
+sys.argv[1:] = ["data", "get", "mnist"]
+main()
+"""
+
+
+def start(**ways: object) -> subprocess.Popen[str]:
+    """`poise data get mnist`, with MNIST in small and only these ways to it."""
+    surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", COMMAND, repr(ways)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings)
+
+
+def interrupt(process: subprocess.Popen[str], awaited: Path) -> tuple[int, str, str]:
+    """Send SIGINT as soon as a file has something in it: exit code, stdout and stderr."""
+    end = time.monotonic() + 30
+    while not (awaited.exists() and awaited.stat().st_size > 0):
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, complaints = process.communicate(timeout=20)
+    return process.returncode, out, complaints
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
+def test_an_interrupted_download_ends_with_a_sentence_and_goes_on_later(server: Server, cache_folder: Path) -> None:
+    server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(digits()))
+    server.stall.add("/mnist.tar.gz")
+    ways = {"addresses": ((f"{server.url}/mnist.tar.gz",),)}
+    part = cache_folder / ".downloads" / "mnist" / "mnist.tar.gz.part"
+    assert interrupt(start(**ways), part) == (130, "", SENTENCE)
+    assert files_below(cache_folder) == [".downloads/mnist/mnist.tar.gz.part", ".mnist.lock"]
+    server.stall.clear()
+    again = start(**ways)
+    assert again.communicate(timeout=60) == ("mnist: the official address\n", "")
+    assert server.requests == [("/mnist.tar.gz", None), ("/mnist.tar.gz", "bytes=10-")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the client is a shell script")
+def test_an_interrupted_client_is_ended_and_leaves_nothing(
+    tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = tmp_path / "bin" / "npm"
+    client.parent.mkdir()
+    client.write_text(f"#!/bin/sh\necho half > work/half.tgz\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{client.parent}:{os.environ['PATH']}")
+    process = start(packages=(Package("npm", "digits-pack", "1.0.0"),))
+    assert interrupt(process, tmp_path / "pid") == (130, "", SENTENCE)
+    assert files_below(cache_folder) == [".mnist.lock"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
