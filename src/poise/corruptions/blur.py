@@ -83,9 +83,11 @@ class GlassBlur:
     iterations: int
 
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor]:
-        """Offsets (dx, dy) from the last place to the first [B, iterations, h, w, 2]."""
+        """Offsets (dx, dy) from the last place to the first [B, iterations, h, w, 2]; one number gives both."""
         height, width = (size - 2 * self.reach for size in images.shape[2:])
-        return (random.integers(-self.reach, self.reach, self.iterations, height, width, 2),)
+        across = random.uniform(self.iterations, height, width).mul_(2 * self.reach)
+        down = across.frac().mul_(2 * self.reach)
+        return (torch.stack([across.long(), down.long()], dim=-1).sub_(self.reach),)
 
     def apply(self, images: Tensor, offsets: Tensor) -> Tensor:
         images = as_bytes(smooth(unit(images), self.sigma))
@@ -96,16 +98,16 @@ class GlassBlur:
     def _copy(self, images: Tensor, offsets: Tensor) -> Tensor:
         """All copies at once: follow every chain of copies to the old pixel where it ends."""
         size, channels, height, width = images.shape
-        pointer = self._pointers(offsets, height, width)  # [B, H * W], below H * W: another copy; else an old pixel
         pixels = height * width
-        while bool((pointer < pixels).any()):
-            further = pointer.gather(1, pointer.clamp(max=pixels - 1))
-            pointer = torch.where(pointer < pixels, further, pointer)
-        place = (pointer - pixels)[:, None].expand(-1, channels, -1)
+        pointer = self._pointers(offsets, height, width)
+        copies = pointer[:, :pixels]
+        while int(copies.min()) < pixels:
+            copies.copy_(pointer.gather(1, copies))
+        place = (copies - pixels)[:, None].expand(-1, channels, -1)
         return images.flatten(2).gather(2, place).view(size, channels, height, width)
 
     def _pointers(self, offsets: Tensor, height: int, width: int) -> Tensor:
-        """Where each place looks: at an earlier copy, or, from height * width on, at an old pixel."""
+        """Where each place looks: copies come first, then the old pixels, which look at themselves [B, 2 * H * W]."""
         rows = torch.arange(height - self.reach, self.reach, -1, device=offsets.device)[:, None]
         columns = torch.arange(width - self.reach, self.reach, -1, device=offsets.device)
         place = rows * width + columns
@@ -115,6 +117,6 @@ class GlassBlur:
         inside &= (source_column > self.reach) & (source_column <= width - self.reach)
         copied = inside & (source > place)
         pixels = height * width
-        pointer = torch.arange(pixels, 2 * pixels, device=offsets.device).repeat(len(offsets), 1)
+        pointer = torch.arange(pixels, 2 * pixels, device=offsets.device).repeat(len(offsets), 2)
         pointer[:, place.flatten()] = torch.where(copied, source, source + pixels).flatten(1)
         return pointer

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import add
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from poise.corruptions.pixels import reflect, replicate
@@ -69,10 +70,10 @@ def correlate(x: Tensor, kernel: Tensor) -> Tensor:
 
 def _smooth_axis(x: Tensor, taps: list[float], axis: int) -> Tensor:
     radius, size = len(taps) - 1, x.shape[axis]
-    place = replicate(torch.arange(-radius, size + radius, device=x.device), size)
-    padded = x.index_select(axis, place)
-    result = x * taps[0]
+    sides = (radius, radius, 0, 0) if axis == -1 else (0, 0, radius, radius)
+    padded = F.pad(x, sides, mode="replicate")
+    result, pair = x * taps[0], torch.empty_like(x)
     for offset in range(radius, 0, -1):
-        pair = padded.narrow(axis, radius - offset, size) + padded.narrow(axis, radius + offset, size)
+        torch.add(padded.narrow(axis, radius - offset, size), padded.narrow(axis, radius + offset, size), out=pair)
         result += pair.mul_(taps[offset])
     return result
