@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+RUN = ("README.md", "docs/corruptions.md")
+BLOCKS = [block for page in RUN for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -19,8 +20,8 @@ def test_a_code_block_runs(block: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.readme
-def test_there_are_three_code_blocks() -> None:
-    assert len(BLOCKS) == 3
+def test_there_are_six_code_blocks() -> None:
+    assert len(BLOCKS) == 6
 
 
 def names_in(path: Path) -> set[str]:
