@@ -31,6 +31,7 @@ CONTRACTS = {
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
+    "training": {"errors", "plan", "step", "checkpoint", "engine"},
 }
 
 

@@ -54,15 +54,19 @@ class DeviceLoader:
         """The batches of an epoch from batch `start` on: x [B, C, H, W] in [0, 1], y [B]."""
         if start < 0:
             raise ValueError(f"start={start} must not be negative")
-        device = self.images.device
-        order = epoch_order(len(self.images), self.seed, number).to(device)
-        generator = torch.Generator(device)
+        order, generator = self.order(number), torch.Generator(self.images.device)
         for batch in range(start, len(self)):
             rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
-            x, y = to_unit(self.images[rows]), self.labels[rows]
-            if self.augment is not None:
-                x = self.augment(x, generator.manual_seed(batch_seed(self.seed, number, batch)))
-            yield x, y
+            yield self.batch(rows, generator.manual_seed(batch_seed(self.seed, number, batch)))
+
+    def order(self, number: int) -> Tensor:
+        """The rows of an epoch, on the device [N]."""
+        return epoch_order(len(self.images), self.seed, number).to(self.images.device)
+
+    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """These rows, augmented by a generator on the device."""
+        x, y = to_unit(self.images[rows]), self.labels[rows]
+        return (x if self.augment is None else self.augment(x, generator)), y
 
     def in_order(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """All examples once, as they are, for evaluation."""

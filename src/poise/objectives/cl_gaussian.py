@@ -13,7 +13,7 @@ from poise.classifier import Classifier, run
 from poise.features.perturbation import Gaussian
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.objectives.contrast import Contrast
-from poise.objectives.objective import Loss, Statistics, embed_view, plain, weighted
+from poise.objectives.objective import Loss, Statistics, embed_view, plain, switched_off, weighted
 from poise.schedules import Schedule, as_schedule
 from poise.tokens import Input
 
@@ -45,7 +45,7 @@ class CLGaussian:
         self.perturb.check(x)
         forward = run(model, x, y, self.loss)
         weight = as_schedule(self.weight)(step)
-        if weight == 0:
+        if switched_off(weight):
             return plain(forward)
         noisy = self.perturb(x, None, generator)
         near = embed_view(model, noisy, self.statistics)

@@ -23,7 +23,7 @@ from poise.features.selection import Selection
 from poise.features.utility import Utility
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.objectives.contrast import Contrast
-from poise.objectives.objective import Loss, Statistics, embed_pair, plain, weighted
+from poise.objectives.objective import Loss, Statistics, embed_pair, plain, switched_off, weighted
 from poise.schedules import Schedule, as_schedule
 from poise.tokens import Input, shape_of, valid_features
 
@@ -61,7 +61,7 @@ class FCL:
     ) -> Loss:
         self._check(x)
         weight = as_schedule(self.weight)(step)
-        if weight == 0:
+        if switched_off(weight):
             return plain(run(model, x, y, self.loss))
         forward = run(model, self._read(x), y, self.loss, scaler=scaler, given=given)
         u = self.utility(model, x, y, loss=self.loss, forward=forward)

@@ -34,10 +34,15 @@ def plain(forward: Forward) -> Loss:
     return Loss(xe, {"xe": xe.detach()}, forward.logits.detach())
 
 
-def weighted(forward: Forward, weight: float, name: str, term: Tensor) -> Loss:
+def weighted(forward: Forward, weight: float | Tensor, name: str, term: Tensor) -> Loss:
     """The mean of the examples' losses, plus weight times one more term."""
     loss = plain(forward)
     return Loss(loss.total + weight * term, {**loss.parts, name: term.detach(), "weight": weight}, loss.logits)
+
+
+def switched_off(weight: float | Tensor) -> bool:
+    """A weight of 0: the objective is plain. A tensor is a weight that a captured step will read: never off."""
+    return not isinstance(weight, Tensor) and weight == 0
 
 
 class Objective(Protocol):

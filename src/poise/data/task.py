@@ -1,0 +1,32 @@
+"""A task: what is learned, what decides between settings, and what is tested.
+
+Axes: N images, H rows, W columns, C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """uint8 images [N, H, W] or [N, H, W, C] and labels [N]."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Settings are chosen on `validation`; `tests` are made one by one when they are needed, {score: examples}."""
+
+    train: Examples
+    validation: Examples
+    tests: dict[str, Callable[[], Examples]]
+    num_classes: int

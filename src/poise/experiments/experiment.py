@@ -1,0 +1,116 @@
+"""What an experiment is: a task, a network, a plan and methods to compare. Its `repr` is its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from torch import nn
+
+from poise.data.augment import Augmentation
+from poise.data.task import Task
+from poise.objectives.objective import Objective
+from poise.training.plan import Plan
+
+
+class TaskRecipe(Protocol):
+    def __call__(self) -> Task: ...
+
+
+@dataclass(frozen=True, repr=False)
+class Build:
+    """A network to be: Build(LeNet, num_classes=15) prints and, called, builds LeNet(num_classes=15)."""
+
+    network: Callable[..., nn.Module]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __init__(self, network: Callable[..., nn.Module], **settings: Any) -> None:
+        object.__setattr__(self, "network", network)
+        object.__setattr__(self, "settings", settings)
+
+    def __call__(self) -> nn.Module:
+        return self.network(**self.settings)
+
+    def __repr__(self) -> str:
+        return f"{self.network.__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table."""
+
+    name: str
+    objective: Objective
+    augment: Augmentation | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: the mean of one or more scores, over some classes only if they are named."""
+
+    name: str
+    of: tuple[str, ...]
+    classes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run, its seed apart: two runs may stand in one row if these print alike."""
+
+    task: TaskRecipe
+    network: Build
+    plan: Plan
+    method: Method
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table to be.
+
+    groups    methods that are compared with each other, the first of each with the others.
+    paper     {method: {column: (mean, std)}}; a std that is not given is None.
+    overlaps  {method: corruptions that its training resembles}.
+    """
+
+    name: str
+    title: str
+    task: TaskRecipe
+    network: Build
+    plan: Plan
+    methods: tuple[Method, ...]
+    columns: tuple[Column, ...]
+    groups: tuple[tuple[str, ...], ...]
+    seeds: int = 10
+    paper: dict[str, dict[str, tuple[float, float | None]]] = field(default_factory=dict)
+    overlaps: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rare_classes: tuple[int, ...] = ()
+    class_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [method.name for method in self.methods]
+        unknown = {name for group in self.groups for name in group} - set(names)
+        if len(set(names)) < len(names) or unknown:
+            raise ValueError(f"methods must have names of their own, and groups name methods: {names}, {unknown}")
+
+    def recipe(self, method: Method) -> Recipe:
+        return Recipe(self.task, self.network, self.plan, method)
+
+    def facts(self) -> dict[str, Any]:
+        """What a table needs to know, for experiment.json."""
+        paper = {
+            method: {column: {"mean": mean, "std": std} for column, (mean, std) in row.items()}
+            for method, row in self.paper.items()
+        }
+        return {
+            "version": 1,
+            "name": self.name,
+            "title": self.title,
+            "columns": [{key: value for key, value in asdict(column).items() if value} for column in self.columns],
+            "methods": [method.name for method in self.methods],
+            "groups": [list(group) for group in self.groups],
+            "paper": paper,
+            "overlaps": {name: list(seen) for name, seen in self.overlaps.items()},
+            "rare_classes": list(self.rare_classes),
+            "class_names": list(self.class_names),
+        }

@@ -1,0 +1,110 @@
+"""Checkpoints: tensors as safetensors, everything else as JSON beside them; whole or not there, and never unpickled.
+
+    checkpoint-0012.safetensors    weights, statistics and the optimizer's state after epoch 12
+    checkpoint-0012.json           where the run stands, and the digest of the tensors
+
+The JSON is written last: a checkpoint without it does not count. The newest two are kept; one that is damaged is named,
+and the one before it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from poise.training.errors import TrainingError
+
+_KEPT = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Tensors by name, and what the run had come to."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+
+def save(folder: Path, epoch: int, model: nn.Module, optimizer: torch.optim.Optimizer, facts: dict[str, Any]) -> None:
+    """Write the checkpoint of an epoch and forget old ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"checkpoint-{epoch:04d}.safetensors"
+    _whole(path, lambda part: save_file(_tensors(model, optimizer), part))
+    meta = json.dumps({**facts, "epoch": epoch, "sha256": _digest(path)})
+    _whole(path.with_suffix(".json"), lambda part: part.write_text(meta))
+    for old in _all(folder)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+        old.with_suffix(".safetensors").unlink(missing_ok=True)
+
+
+def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
+    """The last whole checkpoint of a folder; damaged ones are named to `warn`."""
+    for path in reversed(_all(folder)):
+        try:
+            return read(path)
+        except TrainingError as error:
+            warn(f"{error}; the one before it is used")
+    return None
+
+
+def read(path: Path) -> Checkpoint:
+    """The checkpoint whose JSON file this is."""
+    tensors = path.with_suffix(".safetensors")
+    try:
+        facts = json.loads(path.read_text())
+        whole = isinstance(facts, dict) and facts.get("sha256") == _digest(tensors)
+        found = load_file(tensors) if whole else None
+    except Exception as error:  # whatever a damaged file makes a reader raise
+        raise TrainingError(f"{path} is damaged ({type(error).__name__})") from None
+    if found is None:
+        raise TrainingError(f"{path} is damaged (the tensors are not those it was written with)")
+    return Checkpoint(found, facts)
+
+
+def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put weights and the optimizer's state back."""
+    weights = {n.removeprefix("model/"): t for n, t in checkpoint.tensors.items() if n.startswith("model/")}
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise TrainingError(f"the checkpoint is of another network: {str(error).splitlines()[-1].strip()}") from None
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in checkpoint.tensors.items():
+        if name.startswith("optimizer/"):
+            _, number, key = name.split("/")
+            states.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+    for number, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer/{number}/{name}": value for name, value in state.items() if isinstance(value, Tensor)}
+    return {name: value.detach().contiguous().cpu() for name, value in tensors.items()}
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(folder.glob("checkpoint-*.json"))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+def _whole(path: Path, write: Callable[[Path], object]) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,179 @@
+"""fit: one loop for every experiment.
+
+    epoch after epoch: train, look for losses that are not finite, write down, keep a checkpoint
+
+A run that stops anywhere goes on from its last checkpoint and ends as if it had never stopped: on a CPU bit by bit, on
+a GPU up to the order in which its kernels add.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from poise.data.loader import DeviceLoader
+from poise.distributed import rank, world_size
+from poise.objectives.objective import Objective
+from poise.training.checkpoint import Checkpoint, newest, restore, save
+from poise.training.engine import Engine
+from poise.training.errors import TrainingError
+from poise.training.plan import Plan
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Now:
+    """Where a run stands, for whoever shows progress."""
+
+    epoch: int
+    epochs: int
+    batch: int
+    batches: int
+    seconds: float
+    last: Entry | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a run came to: an entry per epoch, its seconds, and how the steps were run."""
+
+    log: list[Entry]
+    seconds: float
+    engine: str
+
+
+def fit(
+    model: nn.Module,
+    objective: Objective,
+    data: DeviceLoader,
+    plan: Plan,
+    *,
+    folder: Path | None = None,
+    branch: Checkpoint | None = None,
+    until: int | None = None,
+    validate: Callable[[nn.Module], float] | None = None,
+    keep_every: float = 30.0,
+    progress: Callable[[Now], None] = lambda now: None,
+    warn: Callable[[str], None] = lambda sentence: None,
+) -> Fit:
+    """Train a model in place.
+
+    folder      keeps checkpoints, and holds those of an earlier run to go on with.
+    branch      the checkpoint to begin with where the folder has none: the end of a shared trunk.
+    until       stop after this epoch instead of the plan's last.
+    validate    called after each epoch; its number goes into the log.
+    keep_every  seconds between checkpoints; the last epoch always has one.
+    warn        told about damaged checkpoints.
+    """
+    begun, last = time.monotonic(), plan.epochs if until is None else until
+    optimizer = plan.optimizer(model.parameters(), data.images.device)
+    log, spent = _resumed(model, optimizer, folder, branch, warn)
+    with _surroundings(model, plan, data), _clear_about_memory(plan):
+        engine = Engine(model, objective, data, optimizer, plan)
+        kept = time.monotonic()
+        for epoch in range(len(log), last):
+            entry = _train(engine, data, plan, epoch, last, log, progress, begun)
+            if validate is not None:
+                entry["validation"] = validate(model)
+            log.append(entry)
+            if folder is not None and (time.monotonic() - kept >= keep_every or epoch + 1 == last):
+                _keep(folder, model, optimizer, log, spent + time.monotonic() - begun)
+                kept = time.monotonic()
+    return Fit(log, spent + time.monotonic() - begun, engine.description)
+
+
+def _resumed(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    folder: Path | None,
+    branch: Checkpoint | None,
+    warn: Callable[[str], None],
+) -> tuple[list[Entry], float]:
+    """The log and the seconds so far, with the weights of then."""
+    found = None if folder is None else newest(folder, warn)
+    found = found or branch
+    if found is None:
+        return [], 0.0
+    processes = found.facts["processes"]
+    if processes != world_size():
+        raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
+    restore(found, model, optimizer)
+    return list(found.facts["log"]), float(found.facts["seconds"])
+
+
+def _train(
+    engine: Engine,
+    data: DeviceLoader,
+    plan: Plan,
+    epoch: int,
+    last: int,
+    log: list[Entry],
+    progress: Callable[[Now], None],
+    begun: float,
+) -> Entry:
+    start = time.monotonic()
+
+    def report(batch: int) -> None:
+        progress(Now(epoch, last, batch + 1, len(data), time.monotonic() - begun, log[-1] if log else None))
+
+    parts = engine.epoch(epoch, report)
+    step = (epoch + 1) * len(data)
+    _require_finite(parts, epoch, epoch * len(data))
+    return {
+        "epoch": epoch + 1,
+        "step": step,
+        "loss": {name: float(values.mean()) for name, values in parts.items()},
+        "learning_rate": plan.learning_rate(step - 1),
+        "seconds": time.monotonic() - start,
+    }
+
+
+def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
+    wrong = {
+        name: int((~values.isfinite()).nonzero()[0]) for name, values in parts.items() if not values.isfinite().all()
+    }
+    if wrong:
+        name, step = min(wrong.items(), key=lambda pair: pair[1])
+        raise TrainingError(
+            f"{name} is not finite at step {first + step} (epoch {epoch + 1}): lower the learning rate or the weight; "
+            "the checkpoint before that epoch is kept"
+        )
+
+
+def _keep(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, log: list[Entry], seconds: float) -> None:
+    if rank() == 0:
+        facts = {"log": log, "seconds": seconds, "processes": world_size()}
+        save(folder, len(log), model, optimizer, facts)
+
+
+@contextmanager
+def _surroundings(model: nn.Module, plan: Plan, data: DeviceLoader) -> Iterator[None]:
+    """The caller's random state and the model's own embed come back."""
+    device = data.images.device
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        compiled = plan.compile and device.type == "cuda" and hasattr(model, "embed")
+        if compiled:
+            model.embed = torch.compile(model.embed)  # type: ignore[assignment, arg-type]
+        try:
+            yield
+        finally:
+            if compiled:
+                del model.embed
+
+
+@contextmanager
+def _clear_about_memory(plan: Plan) -> Iterator[None]:
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise TrainingError(
+            f"out of GPU memory: lower batch_size={plan.batch_size}, or use precision='bfloat16' (now {plan.precision})"
+        ) from None

@@ -1,0 +1,85 @@
+"""The plan of a training run: how long, in which batches, by which optimizer, at which rate, in which precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+import torch
+from torch import nn
+
+from poise.choices import require_choice
+from poise.schedules import Schedule
+
+Precision: TypeAlias = Literal["float32", "bfloat16"]
+
+
+class Optimizer(Protocol):
+    """The recipe of an optimizer; the learning rate comes from the plan, step by step."""
+
+    def __call__(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer: ...
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Stochastic gradient descent; weight decay acts on every weight."""
+
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 0.0
+
+    def __call__(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
+        return torch.optim.SGD(
+            parameters,
+            momentum=self.momentum,
+            nesterov=self.nesterov,
+            weight_decay=self.weight_decay,
+            **_rate(device, capturable=False),
+        )
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam; a weight decay is the decoupled one of AdamW."""
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+
+    def __call__(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(
+            parameters,
+            betas=self.betas,
+            eps=self.eps,
+            weight_decay=self.weight_decay,
+            **_rate(device, capturable=True),
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """epochs over the data in batches of `batch_size`, over all processes together; the rate is a function of the step.
+
+    compile  use torch.compile on a GPU: worth a minute of compiling if the run is longer than a few.
+    """
+
+    epochs: int
+    batch_size: int
+    optimizer: Optimizer
+    learning_rate: Schedule
+    precision: Precision = "float32"
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1:
+            raise ValueError(f"epochs={self.epochs} and batch_size={self.batch_size} must be at least 1")
+        require_choice("precision", self.precision, "float32", "bfloat16")
+
+
+def _rate(device: torch.device, capturable: bool) -> dict[str, Any]:
+    """On a GPU the rate is a tensor, so that a captured step reads the one of the day."""
+    if device.type != "cuda":
+        return {"lr": 0.0}
+    rate = {"lr": torch.zeros((), device=device), "fused": True}
+    return {**rate, "capturable": True} if capturable else rate
