@@ -28,6 +28,7 @@ CONTRACTS = {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("stream", "augment", "loader", "imagenet_val"),
     },
+    "experiments": {"experiment", "environment", "folders", "runner"},
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},

@@ -24,6 +24,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from poise.commands import reproduce
 from poise.commands.corrupt import corrupt
 from poise.data import cache, sources
 from poise.data.catalogue import CATALOGUE
@@ -35,6 +36,9 @@ app = typer.Typer(
 )
 data = typer.Typer(no_args_is_help=True, help="Get data sets, prove them, find them.")
 app.add_typer(data, name="data")
+app.command("list")(reproduce.list_experiments)
+app.command()(reproduce.reproduce)
+app.command()(reproduce.run)
 app.command()(corrupt)
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Among {', '.join(CATALOGUE)}.")]

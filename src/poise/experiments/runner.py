@@ -32,6 +32,7 @@ from poise.training.accuracy import count_right
 from poise.training.checkpoint import Checkpoint, newest
 from poise.training.errors import TrainingError
 from poise.training.loop import Fit, Now, fit
+from poise.training.plan import in_layout
 
 
 @dataclass(frozen=True)
@@ -179,12 +180,13 @@ class Runner:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self.experiment.network()
-        placed: nn.Module = model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return placed
+        return in_layout(model.to(self.device), self.experiment.plan)
 
     def _data(self, task: Task, method: Method, seed: int) -> DeviceLoader:
         images, labels = on_device(task.train.x, task.train.y, self.device)
-        return DeviceLoader(images, labels, self.experiment.plan.batch_size, method.augment, seed)
+        plan = self.experiment.plan
+        images = images.contiguous(memory_format=plan.layout)
+        return DeviceLoader(images, labels, plan.batch_size, method.augment, seed)
 
     def _tested(self, task: Task, model: nn.Module) -> dict[str, Any]:
         """Scores, the counts behind them, and the accuracy on validation."""

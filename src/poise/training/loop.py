@@ -121,7 +121,13 @@ def _train(
 ) -> Entry:
     start = time.monotonic()
 
+    shown = 0.0
+
     def report(batch: int) -> None:
+        nonlocal shown
+        if (now := time.monotonic()) - shown < 0.1 and batch + 1 < len(data):
+            return
+        shown = now
         progress(Now(epoch, last, batch + 1, len(data), time.monotonic() - begun, log[-1] if log else None))
 
     parts = engine.epoch(epoch, report)
@@ -156,15 +162,17 @@ def _keep(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, log:
 
 @contextmanager
 def _surroundings(model: nn.Module, plan: Plan, data: DeviceLoader) -> Iterator[None]:
-    """The caller's random state and the model's own embed come back."""
+    """The caller's random state, cuDNN's setting and the model's own embed come back."""
     device = data.images.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
         compiled = plan.compile and device.type == "cuda" and hasattr(model, "embed")
         if compiled:
             model.embed = torch.compile(model.embed)  # type: ignore[assignment, arg-type]
         try:
             yield
         finally:
+            torch.backends.cudnn.benchmark = tuned
             if compiled:
                 del model.embed
 
