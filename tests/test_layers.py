@@ -31,11 +31,12 @@ CONTRACTS = {
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
+    "reporting": {"columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid", "svg"},
 }
 
 
 # These gather all their peers.
-COLLECTORS = {("corruptions", "profiles"), ("corruptions", "corrupt")}
+COLLECTORS = {("corruptions", "profiles"), ("corruptions", "corrupt"), ("reporting", "formats"), ("reporting", "page")}
 
 
 def layer_of(name: str) -> int:
