@@ -19,7 +19,7 @@ def text(tables: Sequence[Table], width: int | None = None, escapes: bool = Fals
 
 def _table(table: Table, width: int | None, escapes: bool) -> str:
     differences = differences_grid(table)
-    parts = [table.title, *_blocks(main_grid(table), 2, width, escapes)]
+    parts = [textwrap.fill(table.title, width or 120), *_blocks(main_grid(table), 2, width, escapes)]
     if differences.rows:
         parts += ["Difference, 95 % interval, p after Holm", *_blocks(differences, 1, width, escapes)]
     prose = [*([table.caption.replace("Bold:", "Star:", 1)] if table.name == MAIN else []), *table.notes]
