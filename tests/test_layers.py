@@ -21,7 +21,7 @@ LAYERS = [
 ]
 
 CONTRACTS = {
-    "commands": {"progress"},
+    "commands": {"progress", "results"},
     "corruptions": {"draws", "pixels", "filters", "edges", "frost", "motion", "zoom", "profiles", "corrupt"},
     "robustness": {"output", "scores"},
     "data": {
@@ -31,12 +31,20 @@ CONTRACTS = {
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
-    "reporting": {"columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid", "svg"},
+    "reporting": {
+        *("columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
+        *("markup", "svg", "colours", "findings", "sections"),
+    },
 }
 
 
 # These gather all their peers.
-COLLECTORS = {("corruptions", "profiles"), ("corruptions", "corrupt"), ("reporting", "formats"), ("reporting", "page")}
+COLLECTORS = {
+    ("corruptions", "profiles"),
+    ("corruptions", "corrupt"),
+    ("reporting", "formats"),
+    ("reporting", "sections"),
+}
 
 
 def layer_of(name: str) -> int:

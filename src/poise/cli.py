@@ -1,4 +1,4 @@
-"""The command line: `poise data ...`, `poise corrupt ...`.
+"""The command line: `poise data ...`, `poise corrupt ...`, `poise table ...`, `poise report ...`.
 
 Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call was wrong, 130 it was interrupted.
 """
@@ -25,6 +25,8 @@ from rich.progress import (
 from rich.table import Table
 
 from poise.commands.corrupt import corrupt
+from poise.commands.report import report
+from poise.commands.table import table
 from poise.data import cache, sources
 from poise.data.catalogue import CATALOGUE
 from poise.data.download import Progress as Report
@@ -36,6 +38,8 @@ app = typer.Typer(
 data = typer.Typer(no_args_is_help=True, help="Get data sets, prove them, find them.")
 app.add_typer(data, name="data")
 app.command()(corrupt)
+app.command()(table)
+app.command()(report)
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Among {', '.join(CATALOGUE)}.")]
 
