@@ -81,7 +81,16 @@ def test_foreign_json_is_named(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize(
     "facts",
-    [{"seed": "3"}, {"seed": True}, {"scores": {"BAL": "high"}}, {"scores": {"BAL": None}}, {"recipe": None}],
+    [
+        {"seed": "3"},
+        {"seed": True},
+        {"scores": {"BAL": "high"}},
+        {"scores": {"BAL": None}},
+        {"recipe": None},
+        {"log": [3]},
+        {"classes": {"BAL": [[1, 2, 3]]}},
+        {"classes": {"BAL": [1]}},
+    ],
 )
 def test_wrong_kinds_are_named(tmp_path: Path, facts: dict[str, object]) -> None:
     path = change(path_of(mnist(tmp_path), "XE", 0), **facts)
@@ -97,6 +106,10 @@ def test_a_damaged_experiment_is_named(tmp_path: Path) -> None:
     path = mnist(tmp_path) / "experiment.json"
     change(path, columns=[{"of": ["BAL"]}])
     refused(tmp_path, str(path), "not a Poise experiment", "name")
+    change(path, columns=[])
+    refused(tmp_path, str(path), "no columns")
+    change(path, columns=[{"name": "BAL", "of": ["BAL"]}], paper={"XE": {"BAL": {"mean": "high"}}})
+    refused(tmp_path, str(path), "not a Poise experiment", "high")
 
 
 def test_a_record_of_another_experiment(tmp_path: Path) -> None:

@@ -116,9 +116,7 @@ def read_record(path: Path) -> Record:
     """Read one record, or say in a RecordError what is wrong with it."""
     content = _read(path, "record")
     _require(path, content, "record", experiment=str, method=str, seed=int, recipe=str, scores=dict)
-    for name, score in content["scores"].items():
-        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            raise RecordError(f"{path} is not a record: its score {name!r} is {score!r}, not a number")
+    _check(path, content)
     known = {name: content[name] for name in Record.__dataclass_fields__ if content.get(name) is not None}
     with _shaping(path, "record"):
         return Record(**{**known, "log": tuple(known.get("log", ()))})
@@ -193,6 +191,18 @@ def _require(path: Path, content: dict[str, Any], kind: str, **kinds: type) -> N
             raise RecordError(f"{path} is not a Poise {kind}: its {name!r} is no {wanted.__name__}")
 
 
+def _check(path: Path, content: dict[str, Any]) -> None:
+    """Numbers are numbers, and lists hold what they should."""
+    for name, score in content["scores"].items():
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise RecordError(f"{path} is not a record: its score {name!r} is {score!r}, not a number")
+    if not all(isinstance(entry, dict) for entry in content.get("log") or ()):
+        raise RecordError(f"{path} is not a Poise record: its log is not a list of objects")
+    for name, counts in (content.get("classes") or {}).items():
+        if not all(isinstance(count, list) and len(count) == 2 for count in counts):
+            raise RecordError(f"{path} is not a Poise record: the classes of {name!r} are not pairs of counts")
+
+
 @contextmanager
 def _shaping(path: Path, kind: str) -> Iterator[None]:
     try:
@@ -203,8 +213,10 @@ def _shaping(path: Path, kind: str) -> Iterator[None]:
 
 def _experiment(content: dict[str, Any]) -> Experiment:
     methods = tuple(content["methods"])
+    if not content["columns"]:
+        raise ValueError("it has no columns")
     paper = {
-        method: {column: Published(cell["mean"], cell.get("std")) for column, cell in row.items()}
+        method: {column: _published(cell) for column, cell in row.items()}
         for method, row in (content.get("paper") or {}).items()
     }
     return Experiment(
@@ -222,3 +234,7 @@ def _experiment(content: dict[str, Any]) -> Experiment:
         class_names=tuple(str(name) for name in content.get("class_names") or ()),
         reference=content.get("reference") or content["name"],
     )
+
+
+def _published(cell: Mapping[str, Any]) -> Published:
+    return Published(float(cell["mean"]), None if cell.get("std") is None else float(cell["std"]))

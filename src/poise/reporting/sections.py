@@ -57,7 +57,7 @@ def corruptions_section(results: Results, order: Sequence[str]) -> Markup:
     parts = [element("h3", "Accuracy per corruption and severity"), _figures(drawn)]
     if gaps:
         maps = [plots.heat_map(title, gap, reach) for title, gap in gaps.items() if gap]
-        parts += [element("h3", "The same as differences to the first of the group"), _figures(maps)]
+        parts += [element("h3", "Difference to the first method of the group"), _figures(maps)]
     return join(parts)
 
 
