@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
-from poise.reporting.records import VERSION, write_json
+from poise.reporting.files import VERSION, write_json
 
 RECIPE = (
     "Recipe(name='{method}', model=LeNet(widths=(6, 16), units=(120, 84)), objective=FCL(utility=GradientUtility("

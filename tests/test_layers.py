@@ -32,7 +32,7 @@ CONTRACTS = {
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
     "reporting": {
-        *("columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
+        *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
         *("markup", "svg", "colours", "findings", "sections"),
     },
 }

@@ -10,7 +10,7 @@ import pytest
 from fake_records import cifar, mnist, path_of
 
 from poise.reporting.formats import FORMATS
-from poise.reporting.numbers import interval, number, probability, spread
+from poise.reporting.numbers import arrow, interval, number, probability, spread
 from poise.reporting.records import Published, load
 from poise.reporting.statistics import Difference, Summary
 from poise.reporting.tables import Table, tables_of
@@ -46,6 +46,11 @@ def test_numbers() -> None:
     assert probability(0.00001) == "p<.0001" and probability(0.0321) == "p=.0321"
     assert interval(Difference(0.25, 1)) == "+.2500 (one seed)"
     assert interval(Difference(0.25, 3)) == "+.2500 (the same for all 3 seeds)"
+
+
+def test_arrows_are_for_what_is_significant() -> None:
+    cells = [Difference(mean, 5, p=0.01, holm=holm) for mean in (0.1, -0.1) for holm in (0.049, 0.05, None)]
+    assert [arrow(cell) for cell in cells] == ["↑", "", "", "↓", "", ""] and arrow(None) == ""
 
 
 def test_csv_has_every_cell_with_all_digits(tables: list[Table]) -> None:

@@ -13,11 +13,12 @@ import pytest
 from fake_records import cifar, mnist, path_of
 
 from poise.reporting.colours import ACCURACY, colour, text_on
+from poise.reporting.files import RecordError
 from poise.reporting.findings import class_accuracies, corruption_accuracies, facts_of, findings, subtract
 from poise.reporting.markup import Markup, element
 from poise.reporting.page import page
 from poise.reporting.plots import class_bars, curve, heat_map, learning_curves, measures
-from poise.reporting.records import RecordError, Results, load
+from poise.reporting.records import Results, load
 from poise.reporting.svg import Scale, scale_of, short
 from poise.reporting.tables import tables_of
 

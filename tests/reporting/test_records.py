@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from fake_records import RECIPE, cifar, mnist, mnist_record, path_of
 
-from poise.reporting.records import Record, RecordError, load, read_record, write_json, write_record
+from poise.reporting.files import RecordError, write_json
+from poise.reporting.records import Record, load, read_record, write_record
 
 
 def change(path: Path, **facts: object) -> Path:
@@ -36,6 +37,14 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
         with pytest.raises((ValueError, TypeError)):
             write_json(path, {"a": [2, wrong]})
     assert json.loads(path.read_text()) == {"a": 1} and os.listdir(tmp_path) == ["record.json"]
+
+
+def test_a_write_replaces_the_file_at_once(tmp_path: Path) -> None:
+    write_json(tmp_path / "record.json", {"a": 1})
+    os.link(tmp_path / "record.json", tmp_path / "reader")  # somebody is still reading the old one
+    write_json(tmp_path / "record.json", {"a": 2})
+    assert json.loads((tmp_path / "reader").read_text()) == {"a": 1}
+    assert json.loads((tmp_path / "record.json").read_text()) == {"a": 2}
 
 
 def test_all_experiments_below_a_folder(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,3 +87,11 @@ def test_a_row_is_corrected_over_its_columns() -> None:
     assert [cell and cell.holm for cell in found] == [0.06, None, 0.06, None]
     assert not any(cell.significant for cell in found if cell)
     assert corrected(row[:1])[0].significant
+
+
+def test_what_the_seeds_can_decide_is_what_the_docs_say() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
+    for n in (3, 5, 6, 10, 20):
+        needed = [stats.t.ppf(1 - 0.05 / 2 / columns, n - 1) / math.sqrt(n) for columns in (1, 3, 7)]
+        assert f"| {n} | {' | '.join(f'{value:.2f}' for value in needed)} |" in page
+    assert stats.wilcoxon(np.arange(1, 6)).pvalue == 0.0625 and "| .0625 |" in page

@@ -111,6 +111,13 @@ def test_one_seed_is_said_and_not_tested(tmp_path: Path) -> None:
     assert "One seed: 0" in table.caption
 
 
+@pytest.mark.parametrize(("seeds", "said"), [(2, True), (4, True), (5, False)])
+def test_few_seeds_are_called_hints(tmp_path: Path, seeds: int, said: bool) -> None:
+    notes = tables(mnist(tmp_path, seeds=seeds))["main"].notes
+    hint = "Fewer than 5 seeds, so that marks are hints at best: XE, CL+Gaussian, FCL."
+    assert (hint in notes) == said
+
+
 def test_a_method_with_one_seed_takes_the_bold_away(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
     assert row(tables(folder)["main"], "FCL").cells[1].bold

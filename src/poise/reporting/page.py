@@ -8,8 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from poise.reporting.captions import spans
+from poise.reporting.files import RecordError
 from poise.reporting.markup import Markup, element, join
-from poise.reporting.records import RecordError, Results
+from poise.reporting.records import Results
 from poise.reporting.sections import (
     classes_section,
     corruptions_section,

@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -16,15 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from poise.reporting.columns import Column, Counts
+from poise.reporting.files import VERSION, RecordError, read_json, require, write_json
 from poise.reporting.recipes import differences
 
-VERSION = 1
 EXPERIMENT = "experiment.json"
 RECORD = "record.json"
-
-
-class RecordError(Exception):
-    """A file or a folder that no table can be made of; the message is one sentence that names it."""
 
 
 @dataclass(frozen=True)
@@ -93,20 +87,6 @@ class Results:
         return [record for runs in self.runs.values() for record in runs.values()]
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """A file that appears whole, or not at all; numbers that are not finite are a ValueError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as stream:
-            json.dump(content, stream, indent=1, ensure_ascii=False, allow_nan=False)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def write_record(path: Path, record: Record) -> None:
     """Write a record atomically."""
     write_json(path, {"version": VERSION, **asdict(record)})
@@ -114,8 +94,8 @@ def write_record(path: Path, record: Record) -> None:
 
 def read_record(path: Path) -> Record:
     """Read one record, or say in a RecordError what is wrong with it."""
-    content = _read(path, "record")
-    _require(path, content, "record", experiment=str, method=str, seed=int, recipe=str, scores=dict)
+    content = read_json(path, "record")
+    require(path, content, "record", experiment=str, method=str, seed=int, recipe=str, scores=dict)
     _check(path, content)
     known = {name: content[name] for name in Record.__dataclass_fields__ if content.get(name) is not None}
     with _shaping(path, "record"):
@@ -124,8 +104,8 @@ def read_record(path: Path) -> Record:
 
 def read_experiment(path: Path) -> Experiment:
     """Read the description of an experiment, or say in a RecordError what is wrong with it."""
-    content = _read(path, "experiment")
-    _require(path, content, "experiment", name=str, columns=list, methods=list)
+    content = read_json(path, "experiment")
+    require(path, content, "experiment", name=str, columns=list, methods=list)
     with _shaping(path, "experiment"):
         return _experiment(content)
 
@@ -169,26 +149,6 @@ def _same_recipe(first: Path, one: Record, path: Path, other: Record) -> None:
     if changed:
         lines = "".join(f"\n  {line}" for line in changed)
         raise RecordError(f"{first} and {path} are runs of {one.method} with two recipes, which differ in{lines}")
-
-
-def _read(path: Path, kind: str) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged or cut short: {error}") from None
-    if not isinstance(content, dict) or "version" not in content:
-        raise RecordError(f"{path} is not a Poise {kind}: it has no version")
-    if content["version"] != VERSION:
-        raise RecordError(f"{path} has version {content['version']!r} of the format; this Poise reads {VERSION}")
-    return content
-
-
-def _require(path: Path, content: dict[str, Any], kind: str, **kinds: type) -> None:
-    for name, wanted in kinds.items():
-        if not isinstance(content.get(name), wanted) or isinstance(content[name], bool):
-            raise RecordError(f"{path} is not a Poise {kind}: its {name!r} is no {wanted.__name__}")
 
 
 def _check(path: Path, content: dict[str, Any]) -> None:
