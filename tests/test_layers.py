@@ -21,7 +21,7 @@ LAYERS = [
 ]
 
 CONTRACTS = {
-    "commands": {"progress"},
+    "commands": {"progress", "results"},
     "corruptions": {"draws", "pixels", "filters", "edges", "frost", "motion", "zoom", "profiles", "corrupt"},
     "robustness": {"output", "scores"},
     "data": {
@@ -33,11 +33,20 @@ CONTRACTS = {
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
     "training": {"errors", "plan", "step", "checkpoint", "engine"},
+    "reporting": {
+        *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
+        *("markup", "svg", "colours", "findings", "sections"),
+    },
 }
 
 
 # These gather all their peers.
-COLLECTORS = {("corruptions", "profiles"), ("corruptions", "corrupt")}
+COLLECTORS = {
+    ("corruptions", "profiles"),
+    ("corruptions", "corrupt"),
+    ("reporting", "formats"),
+    ("reporting", "sections"),
+}
 
 
 def layer_of(name: str) -> int:
