@@ -25,8 +25,9 @@ from poise.data.loader import DeviceLoader, on_device
 from poise.data.task import Examples, Task
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import busy, differing, slug, write_json
+from poise.experiments.folders import busy, differing, slug
 from poise.objectives.xe import XE
+from poise.reporting.files import write_json
 from poise.schedules import as_schedule
 from poise.training.accuracy import count_right
 from poise.training.checkpoint import Checkpoint, newest
