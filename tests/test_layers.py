@@ -21,7 +21,7 @@ LAYERS = [
 ]
 
 CONTRACTS = {
-    "commands": {"progress", "results"},
+    "commands": {"progress", "reproduce", "results"},
     "corruptions": {"draws", "pixels", "filters", "edges", "frost", "motion", "zoom", "profiles", "corrupt"},
     "robustness": {"output", "scores"},
     "data": {

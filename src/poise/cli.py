@@ -25,6 +25,7 @@ from rich.progress import (
 from rich.table import Table
 
 from poise.commands import reproduce
+from poise.commands.bench import bench
 from poise.commands.corrupt import corrupt
 from poise.commands.report import report
 from poise.commands.table import table
@@ -42,6 +43,7 @@ app.command("list")(reproduce.list_experiments)
 app.command()(reproduce.reproduce)
 app.command()(reproduce.run)
 app.command()(corrupt)
+app.command()(bench)
 app.command()(table)
 app.command()(report)
 

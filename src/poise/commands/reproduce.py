@@ -80,7 +80,7 @@ def _run(experiment: Any, out: Path, seeds: int | None, methods: list[str] | Non
     for name in methods or []:
         if name not in known:
             raise typer.BadParameter(f"no method is called {name!r}: there are {', '.join(known)}")
-    place = _device(device)
+    place = device_of(device)
     helpers = _helpers(jobs - 1)
     try:
         with _bars() as listen:
@@ -106,7 +106,8 @@ def _helpers(count: int) -> list[subprocess.Popen[bytes]]:
     return [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(count)]
 
 
-def _device(name: str) -> Any:
+def device_of(name: str) -> Any:
+    """A device that is there."""
     import torch
 
     if name == "auto":
