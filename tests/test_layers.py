@@ -28,7 +28,7 @@ CONTRACTS = {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("stream", "augment", "loader", "imagenet_val"),
     },
-    "experiments": {"experiment", "environment", "folders", "runner"},
+    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner"},
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},

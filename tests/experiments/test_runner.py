@@ -13,7 +13,8 @@ import pytest
 import torch
 from miniature import EXPERIMENT
 
-from poise.experiments.runner import Event, Runner, quiet_steps
+from poise.experiments.runner import Event, Runner
+from poise.experiments.trunks import quiet_steps
 from poise.reporting.records import load
 from poise.training.errors import TrainingError
 
@@ -41,6 +42,12 @@ def test_a_grid_leaves_records_that_make_a_table(tmp_path: Path) -> None:
     assert total == 100 and one["scores"]["clean"] == right / total
     assert one["trunk"] == {"epochs": 2} and len(one["log"]) == 4 and one["engine"] == "eager, float32"
     assert "TopBottom(k=40" in one["recipe"] and "seed" not in one["recipe"].split("objective=")[0]
+
+
+def test_every_epoch_leaves_a_line(tmp_path: Path) -> None:
+    run(tmp_path, methods=["FCL"], seeds=[0])
+    lines = (tmp_path / "blobs/fcl/seed-00/log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == record(tmp_path, "fcl", 0)["log"]
 
 
 def test_what_is_finished_is_left(tmp_path: Path) -> None:

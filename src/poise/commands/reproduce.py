@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,9 @@ Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
 Seeds = Annotated[int | None, typer.Option(help="How many, from 0 on; by default the recipe's.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="One of its methods; repeat it for more.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda; by default the GPU if there is one.")]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the epochs for TensorBoard, too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Name the records in JSON, for scripts.")]
 Jobs = Annotated[int, typer.Option(help="Processes that share the runs.")]
 
 
@@ -36,6 +40,9 @@ def reproduce(
     quick: Annotated[bool, typer.Option(help="A small version, for a look.")] = False,
     device: Device = "auto",
     jobs: Jobs = 1,
+    tensorboard: TensorBoard = False,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Run an experiment of the paper; what is finished is left, what was begun goes on.
 
@@ -49,7 +56,7 @@ def reproduce(
         experiment = shelf.find(name, quick)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    _run(experiment, out, seeds, methods, device, jobs)
+    _run(experiment, out, seeds, methods, device, jobs, tensorboard, quiet, json)
 
 
 def run(
@@ -59,6 +66,9 @@ def run(
     methods: Methods = None,
     device: Device = "auto",
     jobs: Jobs = 1,
+    tensorboard: TensorBoard = False,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Run an experiment of your own."""
     from poise.experiments import shelf
@@ -69,10 +79,21 @@ def run(
         experiment = shelf.from_file(file)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    _run(experiment, out, seeds, methods, device, jobs)
+    _run(experiment, out, seeds, methods, device, jobs, tensorboard, quiet, json)
 
 
-def _run(experiment: Any, out: Path, seeds: int | None, methods: list[str] | None, device: str, jobs: int) -> None:
+def _run(
+    experiment: Any,
+    out: Path,
+    seeds: int | None,
+    methods: list[str] | None,
+    device: str,
+    jobs: int,
+    tensorboard: bool,
+    quiet: bool,
+    json: bool,
+) -> None:
+    from poise.distributed import rank, start, stop
     from poise.experiments.runner import Runner
     from poise.training.errors import TrainingError
 
@@ -80,18 +101,22 @@ def _run(experiment: Any, out: Path, seeds: int | None, methods: list[str] | Non
     for name in methods or []:
         if name not in known:
             raise typer.BadParameter(f"no method is called {name!r}: there are {', '.join(known)}")
-    place = device_of(device)
-    helpers = _helpers(jobs - 1)
+    place = start(device_of(device).type)
+    first, helpers = rank() == 0, _helpers(jobs - 1)
     try:
-        with _bars() as listen:
-            runner = Runner(experiment, out, place, listen=listen)
+        with _bars(quiet or not first) as listen:
+            runner = Runner(experiment, out, place, tensorboard=tensorboard, listen=listen)
             records = runner.run(methods, None if seeds is None else range(seeds))
-    except (TrainingError, OSError) as error:
+    except (TrainingError, OSError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     finally:
         for helper in helpers:
             helper.wait()
-    typer.echo(f"{runner.folder}: {len(records)} finished")
+        stop()
+    if first and json:
+        typer.echo(dumps({"folder": str(runner.folder), "records": [str(path) for path in records]}))
+    elif first:
+        typer.echo(f"{runner.folder}: {len(records)} finished")
 
 
 def _helpers(count: int) -> list[subprocess.Popen[bytes]]:
@@ -119,9 +144,9 @@ def device_of(name: str) -> Any:
 
 
 @contextmanager
-def _bars() -> Iterator[Any]:
+def _bars(quiet: bool) -> Iterator[Any]:
     """A bar per run on a terminal; in a pipe a line for each run that begins or ends."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task("", total=None, loss="")

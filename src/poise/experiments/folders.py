@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
+from poise.distributed import rank, share
 from poise.reporting.recipes import differences
 from poise.training.errors import TrainingError
 
@@ -20,15 +22,18 @@ def slug(name: str) -> str:
 
 @contextmanager
 def busy(folder: Path) -> Iterator[bool]:
-    """Whether the folder is ours while we are inside; False if another process is at it."""
+    """Whether the folder is ours while we are inside; False if another runner is at it. One process asks for all."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield share(_locked(lock) if rank() == 0 else False)
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def differing(record: Path, recipe: str) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from poise.classifier import retainable
 from poise.data.loader import DeviceLoader, epoch_seed
-from poise.distributed import rank, world_size
+from poise.distributed import mean_over_processes, rank, world_size
 from poise.objectives.objective import Objective, switched_off
 from poise.schedules import as_schedule
 from poise.training.plan import Plan
@@ -65,7 +65,7 @@ class Engine:
             self._run(switched_off(weight), step)
             progress(batch)
         names = max((self._names[switched_off(weight)] for weight in weights), key=len)
-        log = self._tables.log.cpu()
+        log = mean_over_processes(self._tables.log).cpu()
         return {name: log[:, column] for column, name in enumerate(names)}
 
     @property

@@ -63,6 +63,7 @@ def fit(
     keep_every: float = 30.0,
     progress: Callable[[Now], None] = lambda now: None,
     warn: Callable[[str], None] = lambda sentence: None,
+    note: Callable[[list[Entry]], None] = lambda log: None,
 ) -> Fit:
     """Train a model in place.
 
@@ -72,6 +73,7 @@ def fit(
     validate    called after each epoch; its number goes into the log.
     keep_every  seconds between checkpoints; the last epoch always has one.
     warn        told about damaged checkpoints.
+    note        given the log after every epoch.
     """
     begun, last = time.monotonic(), plan.epochs if until is None else until
     optimizer = plan.optimizer(model.parameters(), data.images.device)
@@ -84,6 +86,7 @@ def fit(
             if validate is not None:
                 entry["validation"] = validate(model)
             log.append(entry)
+            note(log)
             if folder is not None and (time.monotonic() - kept >= keep_every or epoch + 1 == last):
                 _keep(folder, model, optimizer, log, spent + time.monotonic() - begun)
                 kept = time.monotonic()
