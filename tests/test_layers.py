@@ -22,7 +22,7 @@ LAYERS = [
 
 CONTRACTS = {
     "commands": {"progress"},
-    "corruptions": {"draws", "pixels", "filters", "edges", "frost", "motion", "zoom", "profiles", "corrupt"},
+    "corruptions": {"draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "profiles", "corrupt"},
     "robustness": {"output", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),

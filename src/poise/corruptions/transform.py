@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poise.choices import require_whole
 from poise.corruptions.corrupt import Corruption, corrupt
+from poise.corruptions.jpeg import Jpeg
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class Corrupt:
 
     def __post_init__(self) -> None:
         Corruption(self.name, self.profile or "cifar", self.rounding).at(self.severity)
+        require_whole("seed", self.seed)
+        if self.jpeg is not None:
+            Jpeg(self.jpeg)
 
     def __call__(self, image: Any, index: int | None = None) -> Any:
         if isinstance(image, Tensor):
