@@ -53,7 +53,9 @@ class Frost:
         """ValueError unless the smallest photograph is larger than this."""
         most = [min(sides) - 1 for sides in zip(*(p.shape[1:] for p in pictures(self.scale)), strict=True)]
         if height > most[0] or width > most[1]:
-            raise ValueError(f"frost of this profile covers at most {most[0]} x {most[1]} pixels, not {height} x {width}")
+            raise ValueError(
+                f"frost of this profile covers at most {most[0]} x {most[1]} pixels, not {height} x {width}"
+            )
 
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor]:
         """Which of five photographs, and where the piece begins [B, 2]; the last possible place is never drawn."""
