@@ -36,6 +36,8 @@ class Making:
     jpeg: int | None = None
 
     def __post_init__(self) -> None:
+        if not self.corruptions or not self.severities:
+            raise ValueError("corruptions and severities must name at least one each")
         require_whole("seed", self.seed)
         if self.jpeg is not None:
             Jpeg(self.jpeg)
