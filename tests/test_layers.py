@@ -21,9 +21,11 @@ LAYERS = [
 ]
 
 CONTRACTS = {
-    "commands": {"progress", "reproduce", "results"},
-    "corruptions": {"draws", "pixels", "filters", "edges", "frost", "motion", "zoom", "profiles", "corrupt"},
-    "robustness": {"output", "scores"},
+    "commands": {"inputs", "progress", "reproduce", "results"},
+    "corruptions": {
+        *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
+    },
+    "robustness": {"gallery", "output", "parts", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("stream", "augment", "loader", "imagenet_val"),

@@ -220,6 +220,18 @@ def test_a_corrupted_set_from_a_folder_and_from_an_archive_with_its_md5(tmp_path
 
 
 @pytest.mark.usefixtures("_offline")
+def test_a_corrupted_set_of_our_own_making_is_not_the_published_one(tmp_path: Path) -> None:
+    for name, data in corrupted_files().items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "CIFAR-10-C" / "corruption.json").write_text("{}")
+    for place in (tmp_path / "CIFAR-10-C", tmp_path):
+        with pytest.raises(DataNotFound, match="made by  poise corrupt: they are not the published files"):
+            sources.get("cifar10-c", place)
+    assert cache.manifest_of("cifar10-c") is None
+
+
+@pytest.mark.usefixtures("_offline")
 def test_a_corrupted_set_of_the_wrong_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "labels.npy").write_bytes(corrupted_files()["CIFAR-10-C/labels.npy"])
     np.save(tmp_path / "fog.npy", np.zeros((5, 32, 32, 3), np.uint8))

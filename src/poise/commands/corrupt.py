@@ -6,23 +6,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import torch
 import typer
-from PIL import Image
 
+from poise.commands.inputs import SETS, arrays, is_array, one_image, require_there
 from poise.commands.progress import counting
+from poise.corruptions.corrupt import profile_for
 from poise.corruptions.profiles import PROFILES
-from poise.data.cache import load
 from poise.protocols import CORRUPTIONS, SEVERITIES
 from poise.robustness.arrays import write_arrays
 from poise.robustness.output import Making, OutputError, device_for
-from poise.robustness.pictures import as_profile, find_pictures, write_pictures
+from poise.robustness.parts import new_file
+from poise.robustness.pictures import require_outside, write_pictures
 from poise.robustness.sheet import contact_sheet
 
-_SETS = ("cifar10", "cifar100")
+_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 
 def corrupt(
@@ -56,20 +56,43 @@ def corrupt(
 
     poise corrupt cifar10 --sheet sheet.png
     """
-    if (out is None) == (sheet is None):
-        raise typer.BadParameter("give one of --out and --sheet")
-    profile = profile or _profile_of(source)
-    quality = 85 if (profile != "cifar" if jpeg is None else jpeg) else None
-    with _usage():
-        making = Making(
-            tuple(corruption or CORRUPTIONS), tuple(severity or SEVERITIES), profile, seed, rounding, quality
-        )
-        place = device_for(device)
     with _failures():
+        _require_call(source, out, sheet, labels)
+        require_there(source)
+        profile = profile or _profile_of(source)
+        quality = 85 if (profile != "cifar" if jpeg is None else jpeg) else None
+        names, severities = tuple(dict.fromkeys(corruption or CORRUPTIONS)), tuple(sorted({*(severity or SEVERITIES)}))
+        with _usage():
+            making = Making(names, severities, profile, seed, rounding, quality)
+            place = device_for(device)
         if sheet is not None:
             _draw(source, image, sheet, making, resize, place)
         elif out is not None:
             _write(source, labels, out, making, resize, place)
+
+
+def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Path | None) -> None:
+    """A usage error for words that do not go together."""
+    if (out is None) == (sheet is None):
+        raise typer.BadParameter("give one of --out and --sheet")
+    if sheet is not None and sheet.suffix.lower() not in _FORMATS:
+        raise typer.BadParameter(f"{sheet} must end with one of {', '.join(_FORMATS)}", param_hint="--sheet")
+    if labels is not None and (source in SETS or not is_array(source) or out is None):
+        raise typer.BadParameter("labels go with an .npy of images and --out", param_hint="--labels")
+    if out is not None and not is_array(source):
+        with _usage():
+            require_outside(Path(source), out)
+
+
+def _profile_of(source: str) -> str:
+    """By the size of the images in an array; that of pictures must be named."""
+    if source in SETS:
+        return "cifar"
+    if not is_array(source):
+        raise typer.BadParameter(f"for pictures name one of {', '.join(PROFILES)}", param_hint="--profile")
+    images, _ = arrays(source)
+    with _usage():
+        return profile_for(*images.shape[1:3])
 
 
 @contextmanager
@@ -88,73 +111,31 @@ def _failures() -> Iterator[None]:
     except (OutputError, ValueError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        sys.exit(f"poise: {error.filename or ''}: {error.strerror or error}")
+        sys.exit(f"poise: {error.filename}: {error.strerror}" if error.filename else f"poise: {error}")
 
 
 def _write(source: str, labels: Path | None, out: Path, making: Making, resize: bool, device: torch.device) -> None:
-    with counting("pictures" if Path(source).is_dir() else "images") as report:
-        if source in _SETS or source.endswith(".npy"):
-            x, y = _arrays(source, labels)
-            write_arrays(x, y, out, making, device, report)
-            unreadable = {}
+    skipped: dict[str, str] = {}
+    with counting("images" if is_array(source) else "pictures") as report:
+        if is_array(source):
+            write_arrays(*arrays(source, labels), out, making, device, report)
         else:
-            unreadable = write_pictures(_folder(source), out, making, resize, device, report)
-    if unreadable:
-        typer.echo(f"{out}: written, without {len(unreadable)} that cannot be read")
-        raise OutputError("\n  ".join([f"{len(unreadable)} skipped:", *(f"{k}: {v}" for k, v in unreadable.items())]))
-    typer.echo(f"{out}: {len(making.corruptions)} corruptions x {len(making.severities)} severities")
+            skipped = write_pictures(Path(source), out, making, resize, device, report)
+    corruptions = _counted(len(making.corruptions), "corruption", "corruptions")
+    typer.echo(f"{out}: {corruptions} x {_counted(len(making.severities), 'severity', 'severities')}")
+    if skipped:
+        raise OutputError(
+            "\n  ".join([f"{len(skipped)} skipped:", *(f"{path}: {why}" for path, why in skipped.items())])
+        )
 
 
 def _draw(source: str, number: int, sheet: Path, making: Making, resize: bool, device: torch.device) -> None:
-    pixels = _one(source, number, making.profile if resize else "cifar")
-    picture = contact_sheet(pixels, making, enlarge=max(1, 96 // max(pixels.shape[:2])), device=device)
-    picture.save(sheet)
+    pixels = one_image(source, number, making, resize)
+    picture = contact_sheet(pixels, making, number, max(1, 96 // max(pixels.shape[:2])), device)
+    with new_file(sheet.parent, sheet.name) as stream:
+        picture.save(stream, _FORMATS[sheet.suffix.lower()])
     typer.echo(f"{sheet}: {picture.width} x {picture.height} pixels")
 
 
-def _one(source: str, number: int, profile: str) -> np.ndarray:
-    if source in _SETS or source.endswith(".npy"):
-        return np.array(_pick(_arrays(source, None)[0], number))
-    path = Path(source)
-    if path.is_dir():
-        path = path / _pick(find_pictures(path), number)
-    with Image.open(path) as picture:
-        return np.asarray(as_profile(picture.convert("RGB"), profile))
-
-
-def _pick(things: Any, number: int) -> Any:
-    if not 0 <= number < len(things):
-        raise ValueError(f"image {number}: there are {len(things)}, from 0")
-    return things[number]
-
-
-def _arrays(source: str, labels: Path | None) -> tuple[np.ndarray, np.ndarray | None]:
-    if source in _SETS:
-        return load(source, "test_x"), load(source, "test_y")
-    return _npy(Path(source)), None if labels is None else _npy(labels)
-
-
-def _npy(path: Path) -> np.ndarray:
-    try:
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise OutputError(f"{path} is not an array that can be read ({error})") from None
-    return array
-
-
-def _folder(source: str) -> Path:
-    path = Path(source)
-    if not path.is_dir():
-        raise OutputError(f"{source} is neither cifar10, cifar100, an .npy file nor a folder")
-    return path
-
-
-def _profile_of(source: str) -> str:
-    if source in _SETS:
-        return "cifar"
-    if source.endswith(".npy") and Path(source).exists():
-        side = _npy(Path(source)).shape[1:3]
-        sides = {(32, 32): "cifar", (64, 64): "tiny", (224, 224): "imagenet"}
-        if side in sides:
-            return sides[side]
-    raise typer.BadParameter(f"name one of {', '.join(PROFILES)}", param_hint="--profile")
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"

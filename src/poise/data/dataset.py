@@ -100,6 +100,8 @@ def corrupted(num_classes: int) -> Reader:
     """One array of 5 x 10,000 pictures per corruption, severity-major, and the labels."""
 
     def read(files: Files) -> Iterator[tuple[str, Item]]:
+        if made := first(files, "corruption.json"):
+            raise DataMismatch(f"{made} says that these were made by  poise corrupt: they are not the published files")
         names = sorted(name for name in files.names() if name.endswith(".npy"))
         if not any(name.endswith("labels.npy") for name in names) or len(names) < 2:
             raise DataMismatch(f"no labels.npy and corruptions among {_some(files)}")
