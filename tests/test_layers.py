@@ -21,7 +21,7 @@ LAYERS = [
 ]
 
 CONTRACTS = {
-    "commands": {"inputs", "progress", "reproduce", "results"},
+    "commands": {"corrupting", "inputs", "progress", "reproduce", "results"},
     "corruptions": {
         *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
     },
