@@ -100,3 +100,14 @@ def test_a_missing_extra_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == 'the command line needs a few packages more: pip install "poise[cli]"\n'
+
+
+def test_the_command_line_starts_without_torch() -> None:
+    subprocess.run([sys.executable, "-c", "import poise.cli, sys; assert 'torch' not in sys.modules"], check=True)
+
+
+def test_help_names_every_command() -> None:
+    shown = subprocess.run([sys.executable, "-m", "poise", "--help"], capture_output=True, text=True, check=True).stdout
+    for command in ("list", "data", "reproduce", "run", "table", "report", "corrupt", "bench"):
+        assert f" {command} " in shown
+    assert "\x1b" not in shown

@@ -1,4 +1,4 @@
-"""The command line: `poise data ...`, `poise corrupt ...`, `poise table ...`, `poise report ...`.
+"""The command line: it gathers the commands, and starts without torch.
 
 Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call was wrong, 130 it was interrupted.
 """
@@ -34,9 +34,7 @@ from poise.data.catalogue import CATALOGUE
 from poise.data.download import Progress as Report
 from poise.data.errors import DataError
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Feature contrastive learning."
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Feature contrastive learning.")
 data = typer.Typer(no_args_is_help=True, help="Get data sets, prove them, find them.")
 app.add_typer(data, name="data")
 app.command("list")(reproduce.list_experiments)

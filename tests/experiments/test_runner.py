@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,34 @@ def test_two_runners_share_the_work(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (results,) = load(tmp_path / "blobs")
     assert len(results.records) == 6
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 kB, where one may be mounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], check=False)
+    if done.returncode != 0:
+        pytest.skip("no small disk can be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_nothing_half_written(small_disk: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": "src:tests"}
+    done = subprocess.run(command(small_disk), env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "cannot be written" in done.stderr and "Traceback" not in done.stderr
+    assert not list(small_disk.rglob("*.part"))
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": "src:tests"}
+    (tmp_path / "file").write_text("x")
+    for place in (Path("/proc/nowhere"), tmp_path / "file" / "runs"):
+        done = subprocess.run(command(place), env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and done.stderr.startswith("poise: /") and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

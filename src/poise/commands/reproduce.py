@@ -107,7 +107,9 @@ def _run(
         with _bars(quiet or not first) as listen:
             runner = Runner(experiment, out, place, tensorboard=tensorboard, listen=listen)
             records = runner.run(methods, None if seeds is None else range(seeds))
-    except (TrainingError, OSError, ModuleNotFoundError) as error:
+    except OSError as error:
+        sys.exit(f"poise: {error.filename or out}: {error.strerror or error}")
+    except (TrainingError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     finally:
         for helper in helpers:

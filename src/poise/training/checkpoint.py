@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -106,5 +107,7 @@ def _whole(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(part)
         part.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"{path} cannot be written ({error}): the run stands at the checkpoint before it") from None
     finally:
         part.unlink(missing_ok=True)
