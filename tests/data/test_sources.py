@@ -6,8 +6,10 @@ import multiprocessing
 import os
 import pickle
 import signal
+import ssl
 import time
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +89,20 @@ def test_a_wrong_digest_names_both_keeps_nothing_and_tries_the_next_way(offer, s
     offer(addresses=((f"{server.url}/mnist.tar.gz",), (f"{server.url}/right.tar.gz",)))
     server.bodies["/right.tar.gz"] = tar_bytes(idx_files(digits()))
     assert sources.get("mnist").startswith("the official address; after the official address: test_x of mnist")
+
+
+def test_a_network_that_fails_in_between_leads_to_the_next_way(offer, server: Server, monkeypatch) -> None:
+    server.bodies.update({"/a.tar.gz": tar_bytes(idx_files(wrong())), "/b.tar.gz": tar_bytes(idx_files(digits()))})
+    offer(addresses=((f"{server.url}/a.tar.gz",), (f"{server.url}/b.tar.gz",)))
+    read, errors = HTTPResponse.read1, [ssl.SSLError(1, "decryption failed") for _ in range(3)]
+
+    def failing(self: HTTPResponse, size: int = -1) -> bytes:
+        if errors:
+            raise errors.pop()
+        return read(self, size)
+
+    monkeypatch.setattr(HTTPResponse, "read1", failing)
+    assert "a.tar.gz cannot be reached: decryption failed" in sources.get("mnist").replace("[Errno 1] ", "")
 
 
 def test_what_the_user_points_at_comes_first_and_the_network_next(offer, server: Server, tmp_path: Path) -> None:

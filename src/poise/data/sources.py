@@ -119,7 +119,7 @@ def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress)
     place = root() / ".downloads" / data_set.name
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
-        paths = [download(address, place, progress) for address in addresses]
+    paths = [download(address, place, progress) for address in addresses]
     try:
         _prove_archive(paths[0], data_set.md5)
         yield open_together(paths)
