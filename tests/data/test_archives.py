@@ -1,6 +1,5 @@
 """Folders that hold the official archives themselves, as a download or torchvision leaves them."""
 
-import dataclasses
 import hashlib
 import io
 from pathlib import Path
@@ -12,6 +11,7 @@ from data_sets import (
     cifar100_pickles,
     digits,
     idx_files,
+    offer,
     pictures,
     tar_bytes,
     write_folder,
@@ -19,22 +19,8 @@ from data_sets import (
 )
 
 from poise.data import cache, catalogue, sources
-from poise.data.dataset import DataSet
 from poise.data.errors import DataNotFound
 from poise.data.layouts import in_canonical_order
-
-NOWHERE = "http://127.0.0.1:9"
-
-
-def offer(monkeypatch: pytest.MonkeyPatch, data_set: DataSet, digests: dict[str, str], md5: str | None = None) -> None:
-    """A small set under a real one's name, whose archives keep their names and are nowhere else."""
-    addresses = tuple(tuple(f"{NOWHERE}/{a.rpartition('/')[2]}" for a in way) for way in data_set.addresses)
-    small = dataclasses.replace(data_set, digests=digests, addresses=addresses, packages=(), md5=md5)
-    monkeypatch.setitem(catalogue.CATALOGUE, data_set.name, small)
-
-
-def digests_of(items: dict[str, np.ndarray] | dict[str, bytes]) -> dict[str, str]:
-    return {name: cache.digest(value) for name, value in items.items()}
 
 
 def test_the_names_are_those_of_the_official_addresses() -> None:
@@ -51,8 +37,8 @@ def test_the_names_are_those_of_the_official_addresses() -> None:
 
 def test_torchvision_s_folder_of_cifar_10_and_100(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ten, hundred = pictures(), pictures(train=60, test=20)
-    offer(monkeypatch, catalogue.CIFAR10, digests_of(ten))
-    offer(monkeypatch, catalogue.CIFAR100, digests_of(in_canonical_order(hundred)))
+    offer(monkeypatch, catalogue.CIFAR10, ten)
+    offer(monkeypatch, catalogue.CIFAR100, in_canonical_order(hundred))
     archives = {
         "cifar-10-python.tar.gz": tar_bytes(cifar10_pickles(ten)),
         "cifar-100-python.tar.gz": tar_bytes(cifar100_pickles(hundred)),
@@ -65,7 +51,7 @@ def test_torchvision_s_folder_of_cifar_10_and_100(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_damaged_archive_beside_its_own_files_does_no_harm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    offer(monkeypatch, catalogue.CIFAR10, digests_of(pictures()))
+    offer(monkeypatch, catalogue.CIFAR10, pictures())
     archive = tar_bytes(cifar10_pickles(pictures()))
     folder = write_folder({"cifar-10-python.tar.gz": archive[:-2000]}, tmp_path / "data")
     with pytest.raises(DataNotFound, match=r"cifar-10-python\.tar\.gz is (not a whole archive|damaged)"):
@@ -75,7 +61,7 @@ def test_a_damaged_archive_beside_its_own_files_does_no_harm(monkeypatch: pytest
 
 
 def test_torchvision_s_folder_of_mnist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    offer(monkeypatch, catalogue.MNIST, digests_of(digits()))
+    offer(monkeypatch, catalogue.MNIST, digits())
     folder = write_folder({f"MNIST/raw/{name}": data for name, data in idx_files(digits()).items()}, tmp_path)
     assert sources.get("mnist", folder) == str(folder)
 
@@ -91,7 +77,7 @@ def sst_files() -> tuple[dict[str, bytes], dict[str, bytes]]:
 def test_the_two_zips_of_sst(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unpacked: bool) -> None:
     raw, trees = sst_files()
     required = {name: data for name, data in {**raw, **trees}.items() if name != "dictionary.txt"}
-    offer(monkeypatch, catalogue.SST, digests_of(required))
+    offer(monkeypatch, catalogue.SST, required)
     inside = {f"stanfordSentimentTreebank/{name}": data for name, data in raw.items()}
     inside |= {f"__MACOSX/stanfordSentimentTreebank/._{name}": b"mac" for name in raw}
     folder = write_folder({"stanfordSentimentTreebank.zip": zip_bytes(inside)}, tmp_path / "data")
@@ -103,7 +89,7 @@ def test_the_two_zips_of_sst(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, un
 
 def test_the_zip_of_sst_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = {name: f"the text of {name}".encode() for name in ("train.tsv", "dev.tsv", "test.tsv")}
-    offer(monkeypatch, catalogue.SST2, digests_of(files))
+    offer(monkeypatch, catalogue.SST2, files)
     archive = zip_bytes({f"SST-2/{name}": data for name, data in files.items()})
     folder = write_folder({"glue/SST-2.zip": archive}, tmp_path / "data")
     assert sources.get("sst2", folder) == f"{folder} (SST-2.zip)"

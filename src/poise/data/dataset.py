@@ -23,7 +23,8 @@ Reader: TypeAlias = Callable[[Files], Iterator[tuple[str, Item]]]
 class DataSet:
     """One set: `read` turns files in any known layout into items, and `digests` prove them.
 
-    md5  that of the official archive, where no digests of what is in it are known.
+    md5      that of the official archive, where no digests of what is in it are known.
+    folders  what the folders are called in which the set is found beside others.
     """
 
     name: str
@@ -35,6 +36,7 @@ class DataSet:
     addresses: tuple[tuple[str, ...], ...] = ()
     packages: tuple[Package, ...] = ()
     md5: str | None = None
+    folders: tuple[str, ...] = ()
 
     @property
     def archives(self) -> list[str]:

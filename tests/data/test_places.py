@@ -1,0 +1,108 @@
+"""Folders that hold several sets, of which one is meant."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_sets import (
+    cifar10_binaries,
+    cifar10_pickles,
+    cifar100_binaries,
+    cifar100_pickles,
+    digits,
+    idx_files,
+    offer,
+    pictures,
+    write_folder,
+    zip_bytes,
+)
+
+from poise.data import cache, catalogue, sources
+from poise.data.errors import DataNotFound
+from poise.data.files import Files
+from poise.data.layouts import in_canonical_order
+
+
+def below(folder: str, files: dict[str, bytes]) -> dict[str, bytes]:
+    return {f"{folder}/{name}": data for name, data in files.items()}
+
+
+def other(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A set of the same form which is another one."""
+    return {name: array[::-1].copy() for name, array in arrays.items()}
+
+
+HUNDRED = pictures(train=60, test=20)
+TORCHVISION = {
+    **below("FashionMNIST/raw", idx_files(other(digits()), zipped=False)),
+    **below("KMNIST/raw", idx_files(other(digits()))),
+    **below("MNIST/raw", idx_files(digits(), zipped=False)),
+    **cifar10_pickles(pictures()),
+    **cifar100_pickles(HUNDRED),
+}
+BINARIES = {
+    **below("cifar-10-batches-bin", cifar10_binaries(pictures())),
+    **below("cifar-100-binary", cifar100_binaries(HUNDRED)),
+}
+ARRAYS = {"mnist": digits(), "cifar10": pictures(), "cifar100": in_canonical_order(HUNDRED)}
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        *((name, TORCHVISION) for name in ARRAYS),
+        ("cifar10", BINARIES),
+        ("cifar100", BINARIES),
+        ("mnist", {**below("a", idx_files(other(digits()))), **below("b", idx_files(digits()))}),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_of_several_sets_the_right_one_is_taken(name: str, files, zipped: bool, tmp_path: Path, monkeypatch) -> None:
+    offer(monkeypatch, catalogue.CATALOGUE[name], ARRAYS[name])
+    root = write_folder({"root.zip": zip_bytes(files)} if zipped else files, tmp_path / "root")
+    root = root / "root.zip" if zipped else root
+    assert sources.get(name, root) == str(root)
+    for item, array in ARRAYS[name].items():
+        np.testing.assert_array_equal(cache.load(name, item), array)
+
+
+def test_glue_s_folder(tmp_path: Path, monkeypatch) -> None:
+    files = {name: f"the text of {name}".encode() for name in ("train.tsv", "dev.tsv", "test.tsv")}
+    offer(monkeypatch, catalogue.SST2, files)
+    wrong = dict.fromkeys(files, b"of another task")
+    root = write_folder({**below("CoLA", wrong), **below("SST-2", files)}, tmp_path / "glue_data")
+    assert sources.get("sst2", root) == str(root)
+
+
+def test_the_first_place_says_why_none_was_right(tmp_path: Path, monkeypatch) -> None:
+    offer(monkeypatch, catalogue.MNIST, digits())
+    files = {**below("FashionMNIST/raw", idx_files(other(digits()))), **below("MNIST/raw", {"readme.md": b""})}
+    with pytest.raises(DataNotFound, match=r"among 1 files \(MNIST/raw/readme\.md\)"):
+        sources.get("mnist", write_folder(files, tmp_path / "root"))
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def seen_by(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files from which a set of corrupted pictures is read."""
+    seen: list[str] = []
+
+    def read(files: Files):
+        seen.extend(files.names())
+        yield "labels", np.zeros(1, np.uint8)
+
+    offer(monkeypatch, catalogue.CATALOGUE[name], {}, read=read)
+    sources.get(name, root)
+    return seen
+
+
+def test_cifar_10_c_beside_cifar_100_c(tmp_path: Path, monkeypatch) -> None:
+    files = {f"CIFAR-{n}-C/labels.npy": npy(np.zeros(1)) for n in (10, 100)}
+    root = write_folder(files, tmp_path / "root")
+    assert seen_by("cifar10-c", root, monkeypatch) == ["CIFAR-10-C/labels.npy"]
+    assert seen_by("cifar100-c", root, monkeypatch) == ["CIFAR-100-C/labels.npy"]
