@@ -23,6 +23,13 @@ from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
 LARGEST = 512 * 2**20  # no member of any set is larger; what is, would only fill the memory
 
 
+def refuse_large(place: str, sizes: dict[str, int]) -> None:
+    """Before any of it is read."""
+    for name, size in sizes.items():
+        if size > LARGEST:
+            raise DataUnsafe(f"{place} holds {name!r} of {size} bytes: no set has such a file")
+
+
 class Files(Protocol):
     """Names with forward slashes, relative to the folder or archive, and the bytes behind each."""
 
@@ -43,7 +50,9 @@ class Folder:
         return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
 
     def read(self, name: str) -> bytes:
-        return self.path.read_bytes() if self.path.is_file() else (self.path / name).read_bytes()
+        path = self.path if self.path.is_file() else self.path / name
+        refuse_large(self.path.name, {name: path.stat().st_size})
+        return path.read_bytes()
 
 
 class Archive:
@@ -77,16 +86,11 @@ class Archive:
             mode = info.external_attr >> 16  # 0 where the zip was not made on Unix
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
                 raise self._no_file(info.filename)
-        self._refuse_large({info.filename: info.file_size for info in members})
+        refuse_large(self.path.name, {info.filename: info.file_size for info in members})
         return [info.filename for info in members]
 
     def _no_file(self, name: str) -> DataUnsafe:
         return DataUnsafe(f"{self.path.name} holds {name!r}, which is a link or a device, not a file")
-
-    def _refuse_large(self, sizes: dict[str, int]) -> None:
-        for name, size in sizes.items():
-            if size > LARGEST:
-                raise DataUnsafe(f"{self.path.name} holds {name!r} of {size} bytes: no set has such a file")
 
     def _open_tar(self) -> list[str]:
         archive = tarfile.open(self.path)  # noqa: SIM115, it is read from as long as we live
@@ -95,7 +99,7 @@ class Archive:
         for name, member in members.items():
             if not member.isfile():
                 raise self._no_file(name)
-        self._refuse_large({name: member.size for name, member in members.items()})
+        refuse_large(self.path.name, {name: member.size for name, member in members.items()})
 
         def read(name: str) -> bytes:
             stream = archive.extractfile(members[name])
