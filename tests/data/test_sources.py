@@ -269,6 +269,16 @@ def test_a_disk_that_does_not_take_it_gets_a_sentence(offer, tmp_path: Path, mon
         sources.get("mnist", folder)
 
 
+def test_a_set_that_is_there_is_found_in_a_cache_that_cannot_be_written(offer, tmp_path, cache_folder) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    sources.get("mnist", folder)
+    (cache_folder / ".mnist.lock").unlink()
+    (cache_folder / ".mnist.lock").mkdir()  # no lock can be had, even by root
+    assert sources.get("mnist") == f"already here, by {folder}"
+    with pytest.raises(CacheError):
+        sources.get("mnist", again=True)
+
+
 def test_where_data_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POISE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")

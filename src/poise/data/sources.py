@@ -31,10 +31,11 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
     """
     data_set = find(name)
     source = None if source is None else Path(source).expanduser()
+    if not again and (here := _here(name)):  # before any lock, which a read-only cache would refuse
+        return here
     with lock(name):
-        manifest = manifest_of(name)
-        if manifest is not None and not again:
-            return f"already here, by {manifest['way']}"
+        if not again and (here := _here(name)):  # by a process that we waited for
+            return here
         if isinstance(data_set, FolderSet):
             return _link(data_set, source)
         failures: list[str] = []
@@ -50,6 +51,11 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
             except Exception as error:  # whatever a damaged or hostile file makes a library raise
                 failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
     raise DataNotFound(f"{name} could not be had. " + "; ".join(failures))
+
+
+def _here(name: str) -> str | None:
+    manifest = manifest_of(name)
+    return None if manifest is None else f"already here, by {manifest['way']}"
 
 
 def _store(data_set: DataSet, found: Files, way: str) -> None:
