@@ -139,6 +139,12 @@ def png_folders(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     }
 
 
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
 def png(array: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, "PNG")
@@ -149,7 +155,7 @@ def offer(monkeypatch: Any, data_set: DataSet, items: dict[str, Any], **changes:
     """A small set under a real one's name, which is nowhere to be had; its archives keep their names."""
     addresses = tuple(tuple(f"{NOWHERE}/{a.rpartition('/')[2]}" for a in way) for way in data_set.addresses)
     digests = {name: cache.digest(value) for name, value in items.items()}
-    ways = {"addresses": addresses, "packages": (), "md5": None, "digests": digests}
+    ways = {"addresses": addresses, "packages": (), "md5": None, "digests": digests, "require": None}
     monkeypatch.setitem(catalogue.CATALOGUE, data_set.name, dataclasses.replace(data_set, **{**ways, **changes}))
 
 

@@ -1,7 +1,6 @@
 """Folders that hold the official archives themselves, as a download or torchvision leaves them."""
 
 import hashlib
-import io
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from data_sets import (
     cifar100_pickles,
     digits,
     idx_files,
+    npy,
     offer,
     pictures,
     tar_bytes,
@@ -19,8 +19,10 @@ from data_sets import (
 )
 
 from poise.data import cache, catalogue, sources
-from poise.data.errors import DataNotFound
+from poise.data.dataset import corrupted
+from poise.data.errors import DataMismatch, DataNotFound
 from poise.data.layouts import in_canonical_order
+from poise.protocols import CORRUPTIONS
 
 
 def test_the_names_are_those_of_the_official_addresses() -> None:
@@ -95,21 +97,60 @@ def test_the_zip_of_sst_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert sources.get("sst2", folder) == f"{folder} (SST-2.zip)"
 
 
-def npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
+def corrupted_files(folder: str = "CIFAR-10-C", num_classes: int = 10, **changes: np.ndarray) -> dict[str, bytes]:
+    """CIFAR-10-C with 20 pictures instead of 10,000."""
+    arrays = {name: np.full((100, 32, 32, 3), n, np.uint8) for n, name in enumerate(CORRUPTIONS)}
+    arrays["labels"] = np.tile(np.arange(num_classes), 100 // num_classes)
+    return {f"{folder}/{name}.npy": npy(array) for name, array in {**arrays, **changes}.items()}
+
+
+def offer_corrupted(monkeypatch: pytest.MonkeyPatch, md5: str | None = None) -> None:
+    read = corrupted(10, num_images=20)
+    offer(monkeypatch, catalogue.CIFAR10_C, {}, md5=md5, read=read, require=catalogue.CIFAR10_C.require)
 
 
 def test_the_tar_of_cifar_10_c_is_proved_by_its_md5(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    labels = npy(np.tile(np.arange(10), 5000))
-    archive = tar_bytes(
-        {"CIFAR-10-C/fog.npy": npy(np.zeros((50000, 32, 32, 3), np.uint8)), "CIFAR-10-C/labels.npy": labels}
-    )
+    archive = tar_bytes(corrupted_files())
     folder = write_folder({"CIFAR-10-C.tar": archive}, tmp_path / "data")
-    offer(monkeypatch, catalogue.CIFAR10_C, {}, md5=hashlib.md5(archive).hexdigest())
+    offer_corrupted(monkeypatch, md5=hashlib.md5(archive).hexdigest())
     assert sources.get("cifar10-c", folder) == f"{folder} (CIFAR-10-C.tar)"
-    assert cache.load("cifar10-c", "fog").shape == (50000, 32, 32, 3)
-    offer(monkeypatch, catalogue.CIFAR10_C, {}, md5="0" * 32)
+    np.testing.assert_array_equal(cache.load("cifar10-c", "frost"), np.full((100, 32, 32, 3), 8))
+    sources.check("cifar10-c")
+    offer_corrupted(monkeypatch, md5="0" * 32)
     with pytest.raises(DataNotFound, match=r"CIFAR-10-C\.tar is not the official archive: expected md5 0000"):
         sources.get("cifar10-c", folder, again=True)
+
+
+def test_cifar_10_c_beside_cifar_100_c(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    offer_corrupted(monkeypatch)
+    folder = write_folder({**corrupted_files("a/CIFAR-100-C", 100), **corrupted_files("b/CIFAR-10-C")}, tmp_path / "x")
+    assert sources.get("cifar10-c", folder) == str(folder)
+    assert set(cache.load("cifar10-c", "labels")) == set(range(10))
+    folder = write_folder({**corrupted_files("a", 100), **corrupted_files("b")}, tmp_path / "y")
+    assert sources.get("cifar10-c", folder, again=True) == str(folder)
+    assert set(cache.load("cifar10-c", "labels")) == set(range(10))
+
+
+def test_a_part_of_cifar_10_c_is_refused_and_what_is_missing_named(monkeypatch, tmp_path: Path) -> None:
+    offer_corrupted(monkeypatch)
+    files = corrupted_files()
+    for name in ("fog", "labels"):
+        del files[f"CIFAR-10-C/{name}.npy"]
+    sentence = r"labels\.npy, fog\.npy are missing: there are 18 of 19 corruptions among 18 files"
+    with pytest.raises(DataNotFound, match=sentence):
+        sources.get("cifar10-c", write_folder(files, tmp_path / "data"))
+
+
+def test_a_part_that_was_stored_once_is_not_called_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_corrupted(monkeypatch)
+    cache.store("cifar10-c", [("fog", np.zeros(3, np.uint8)), ("labels", np.zeros(3, np.uint8))], "here", {})
+    with pytest.raises(DataMismatch, match=r"there are 1 of 19 corruptions.* poise data get cifar10-c --again"):
+        sources.check("cifar10-c")
+
+
+@pytest.mark.parametrize("name", ["fog", "labels"])
+def test_corrupted_pictures_of_a_wrong_shape_are_refused(name: str, monkeypatch, tmp_path: Path) -> None:
+    offer_corrupted(monkeypatch)
+    folder = write_folder(corrupted_files(**{name: np.zeros(99, np.uint8)}), tmp_path / "data")
+    with pytest.raises(DataNotFound, match=f"{name}.npy (is uint8|does not hold 100 labels of 10 classes)"):
+        sources.get("cifar10-c", folder)

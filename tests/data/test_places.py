@@ -1,6 +1,5 @@
 """Folders that hold several sets, of which one is meant."""
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from data_sets import (
 
 from poise.data import cache, catalogue, sources
 from poise.data.errors import DataNotFound
-from poise.data.files import Files
 from poise.data.layouts import in_canonical_order
 
 
@@ -80,29 +78,3 @@ def test_the_first_place_says_why_none_was_right(tmp_path: Path, monkeypatch) ->
     files = {**below("FashionMNIST/raw", idx_files(other(digits()))), **below("MNIST/raw", {"readme.md": b""})}
     with pytest.raises(DataNotFound, match=r"among 1 files \(MNIST/raw/readme\.md\)"):
         sources.get("mnist", write_folder(files, tmp_path / "root"))
-
-
-def npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
-def seen_by(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files from which a set of corrupted pictures is read."""
-    seen: list[str] = []
-
-    def read(files: Files):
-        seen.extend(files.names())
-        yield "labels", np.zeros(1, np.uint8)
-
-    offer(monkeypatch, catalogue.CATALOGUE[name], {}, read=read)
-    sources.get(name, root)
-    return seen
-
-
-def test_cifar_10_c_beside_cifar_100_c(tmp_path: Path, monkeypatch) -> None:
-    files = {f"CIFAR-{n}-C/labels.npy": npy(np.zeros(1)) for n in (10, 100)}
-    root = write_folder(files, tmp_path / "root")
-    assert seen_by("cifar10-c", root, monkeypatch) == ["CIFAR-10-C/labels.npy"]
-    assert seen_by("cifar100-c", root, monkeypatch) == ["CIFAR-100-C/labels.npy"]

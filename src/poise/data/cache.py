@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -49,8 +49,15 @@ def manifest_of(name: str) -> dict[str, Any] | None:
     return manifest if whole else None
 
 
-def store(name: str, items: Iterable[tuple[str, Item]], way: str, expected: dict[str, str], **facts: Any) -> None:
-    """Write a set, prove every item by its digest, and put it in its place in one step."""
+def store(
+    name: str,
+    items: Iterable[tuple[str, Item]],
+    way: str,
+    expected: dict[str, str],
+    require: Callable[[Path], None] | None = None,
+    **facts: Any,
+) -> None:
+    """Write a set, prove every item by its digest and all by what they `require`, put it in its place in one step."""
     with writing(root()):
         root().mkdir(parents=True, exist_ok=True)
         folder = scratch(name)
@@ -61,9 +68,11 @@ def store(name: str, items: Iterable[tuple[str, Item]], way: str, expected: dict
                 _write(folder, item, value)
             digests[item] = digest(value)
             _prove(name, item, digests[item], expected)
+        if missing := expected.keys() - digests.keys():
+            raise DataMismatch(f"{name} lacks {', '.join(sorted(missing))}")
+        if require is not None:
+            require(folder)
         with writing(root()):
-            if missing := expected.keys() - digests.keys():
-                raise DataMismatch(f"{name} lacks {', '.join(sorted(missing))}")
             files = {p.relative_to(folder).as_posix(): p.stat().st_size for p in folder.rglob("*") if p.is_file()}
             manifest = {"name": name, "way": way, "digests": digests, "files": files, **facts}
             (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
@@ -105,13 +114,18 @@ def path_of(name: str, item: str) -> Path:
 
 def verify(name: str, expected: dict[str, str]) -> None:
     """Digest every item of a stored set again: against `expected`, where that is silent against what was stored."""
+    if not (root() / name).exists():
+        raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}")
     manifest = manifest_of(name)
     if manifest is None:
-        raise DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name}")
+        raise DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name} --again")
     for item, stored in {**manifest["digests"], **expected}.items():
         array = (root() / name / f"{item}.npy").exists()
         value: Item = load(name, item) if array else path_of(name, item).read_bytes()
-        _prove(name, item, digest(value), {item: stored})
+        try:
+            _prove(name, item, digest(value), {item: stored})
+        except DataMismatch as error:
+            raise DataMismatch(f"{error}: get it with  poise data get {name} --again") from None
 
 
 def digest(value: Item) -> str:

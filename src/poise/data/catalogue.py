@@ -6,10 +6,11 @@ is stored in a third, which depends on the images alone; so are its digests.
 
 from __future__ import annotations
 
-from poise.data.dataset import DataSet, FolderSet, corrupted, images, named_files
+from poise.data.dataset import DataSet, FolderSet, all_corruptions, corrupted, images, named_files
 from poise.data.folders import imagenet, imagenet_c
 from poise.data.layouts import cifar_binary, cifar_pickle, cifar_sheets, idx, image_folders, keras_npz, mnist_pickle
 from poise.data.packages import Package
+from poise.data.sst import require_scores
 
 _MNIST_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 _FROST = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg", "frost6.jpg"]
@@ -120,6 +121,7 @@ SST = DataSet(
             "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",
         ),
     ),
+    require=require_scores,
 )
 SST2 = DataSet(
     name="sst2",
@@ -146,6 +148,7 @@ CIFAR10_C = DataSet(
     addresses=(("https://zenodo.org/records/2535967/files/CIFAR-10-C.tar",),),
     md5="56bf5dcef84df0e2308c6dcbcbbd8499",
     folders=("CIFAR-10-C",),
+    require=all_corruptions,
 )
 CIFAR100_C = DataSet(
     name="cifar100-c",
@@ -157,6 +160,7 @@ CIFAR100_C = DataSet(
     addresses=(("https://zenodo.org/records/3555552/files/CIFAR-100-C.tar",),),
     md5="11f0ed0f1191edbf9fa23466ae6021d3",
     folders=("CIFAR-100-C",),
+    require=all_corruptions,
 )
 IMAGENET = FolderSet("imagenet", "ILSVRC 2012: train and val folders", "research use (ILSVRC)", 150_000, imagenet)
 IMAGENET_C = FolderSet("imagenet-c", "ImageNet-C: folders per corruption", "CC BY 4.0 (Hendrycks)", 75_000, imagenet_c)

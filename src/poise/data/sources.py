@@ -63,7 +63,7 @@ def _store(data_set: DataSet, found: Files, way: str) -> None:
     failures: list[Exception] = []
     for place in places(found, data_set.folders):
         try:
-            store(data_set.name, data_set.read(place), way, data_set.digests)
+            store(data_set.name, data_set.read(place), way, data_set.digests, data_set.require)
             return
         except CacheError:
             raise
@@ -86,9 +86,20 @@ def check(name: str) -> None:
     data_set = find(name)
     verify(name, {} if isinstance(data_set, FolderSet) else data_set.digests)
     if isinstance(data_set, FolderSet):
-        stored, now = (manifest_of(name) or {}).get("facts"), data_set.look(folder(name))
-        if stored != now:
-            raise DataMismatch(f"{folder(name)} had {stored} and has {now}: get {name} again if that is meant")
+        _check_folder(data_set)
+    elif data_set.require is not None:
+        try:
+            data_set.require(folder(name))
+        except DataMismatch as error:
+            raise DataMismatch(f"{error}: get it with  poise data get {name} --again") from None
+
+
+def _check_folder(data_set: FolderSet) -> None:
+    place = folder(data_set.name)
+    stored, now = (manifest_of(data_set.name) or {}).get("facts"), data_set.look(place)
+    if stored != now:
+        meant = f"if that is meant,  poise data get {data_set.name} --again --from {place}"
+        raise DataMismatch(f"{place} had {stored} and has {now}: {meant}")
 
 
 def folder(name: str) -> Path:
