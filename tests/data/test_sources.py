@@ -48,7 +48,7 @@ def wrong() -> dict[str, np.ndarray]:
 
 
 def left_behind(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock") and p.name != ".downloads")
+    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock"))
 
 
 def test_a_folder_is_read_proved_and_stored(offer, tmp_path: Path, cache_folder: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_official_address(offer, server: Server, cache_folder: Path) -> None
     assert sources.get("mnist").startswith("the official address")
     sources.check("mnist")
     assert left_behind(cache_folder) == ["mnist"]
-    assert list((cache_folder / ".downloads").iterdir()) == []
+    assert not (cache_folder / ".downloads").exists()
 
 
 def test_an_archive_at_the_official_address(offer, server: Server) -> None:
@@ -199,7 +199,28 @@ def test_a_set_that_lacks_a_part_is_refused() -> None:
 
 
 def test_what_a_killed_process_left_is_removed(offer, tmp_path: Path, cache_folder: Path) -> None:
-    (cache_folder / ".mnist@old").mkdir(parents=True)
+    left = {f"{place}/half": b"x" for place in (".mnist@old", ".mnist-package@old/work", ".downloads/mnist")}
+    write_folder({**left, ".cifar10-package@old/half": b"x", ".downloads/cifar10/half": b"x"}, cache_folder)
+    sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
+    assert left_behind(cache_folder) == [".cifar10-package@old", ".downloads", "mnist"]
+    assert [p.name for p in (cache_folder / ".downloads").iterdir()] == ["cifar10"]
+
+
+def test_no_empty_folders_are_left(offer, server: Server, tmp_path: Path, cache_folder: Path) -> None:
+    offer(addresses=((f"{server.url}/nothing.tar.gz",),))
+    with pytest.raises(DataNotFound, match="answers 404"):
+        sources.get("mnist")
+    assert left_behind(cache_folder) == []
+
+
+def test_what_arrived_is_kept_until_another_way_brings_the_set(offer, server, tmp_path, cache_folder) -> None:
+    server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(digits()))
+    server.failures["/mnist.tar.gz"] = [503] * 3
+    offer(addresses=((f"{server.url}/mnist.tar.gz",),))
+    write_folder({".downloads/mnist/mnist.tar.gz.part": b"half"}, cache_folder)
+    with pytest.raises(DataNotFound, match="503"):
+        sources.get("mnist")
+    assert left_behind(cache_folder) == [".downloads"]
     sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
     assert left_behind(cache_folder) == ["mnist"]
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -81,11 +81,9 @@ def store(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def scratch(name: str) -> Path:
-    """An empty folder beside the set's place, under its lock; what a killed process left of an earlier one goes."""
-    for old in root().glob(f".{name}@*"):
-        shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{name}@", dir=root()))
+def scratch(name: str, use: Literal["", "-package"] = "") -> Path:
+    """An empty folder beside the set's place, under its lock."""
+    folder = Path(tempfile.mkdtemp(prefix=f".{name}{use}@", dir=root()))
     folder.chmod(0o755)
     return folder
 
@@ -206,8 +204,10 @@ def _put(folder: Path, place: Path) -> None:
 
 
 def _mend(name: str) -> None:
-    """Undo what a process left that was killed in `_put`: the older set goes back if nothing took its place."""
+    """Undo what a killed process left: the older set goes back if nothing took its place, half-written folders go."""
     for old in root().glob(f".{name}-old-*"):
         if (old / "set").exists() and not (root() / name).exists():
             (old / "set").rename(root() / name)
+        shutil.rmtree(old, ignore_errors=True)
+    for old in [*root().glob(f".{name}@*"), *root().glob(f".{name}-package@*")]:
         shutil.rmtree(old, ignore_errors=True)

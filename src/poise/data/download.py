@@ -60,6 +60,8 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
             reason = getattr(error, "reason", error)
         if attempt < tries:
             time.sleep(pause)
+    if part.exists() and part.stat().st_size == 0:
+        part.unlink()
     raise DataNotFound(f"{address} cannot be reached: {reason}")
 
 

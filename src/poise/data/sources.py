@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from poise.data.cache import lock, manifest_of, root, scratch, store, verify, writing
@@ -38,19 +38,26 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
             return here
         if isinstance(data_set, FolderSet):
             return _link(data_set, source)
-        failures: list[str] = []
-        for way, files in _ways(data_set, source, progress):
-            try:
-                with files as found:
-                    _store(data_set, found, way)
-                return "; after ".join([way, *failures])
-            except CacheError:
-                raise
-            except (DataError, ModuleNotFoundError) as error:
-                failures.append(f"{way}: {error}")
-            except Exception as error:  # whatever a damaged or hostile file makes a library raise
-                failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
-    raise DataNotFound(f"{name} could not be had. " + "; ".join(failures))
+        way = _bring(data_set, source, progress)
+        _discard(_downloads(name))  # of an earlier try that another way made needless
+        return way
+
+
+def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
+    """Store the set by the first way that has it; returns that way, after those that failed."""
+    failures: list[str] = []
+    for way, files in _ways(data_set, source, progress):
+        try:
+            with files as found:
+                _store(data_set, found, way)
+            return "; after ".join([way, *failures])
+        except CacheError:
+            raise
+        except (DataError, ModuleNotFoundError) as error:
+            failures.append(f"{way}: {error}")
+        except Exception as error:  # whatever a damaged or hostile file makes a library raise
+            failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
+    raise DataNotFound(f"{data_set.name} could not be had. " + "; ".join(failures))
 
 
 def _here(name: str) -> str | None:
@@ -147,21 +154,39 @@ def _given(paths: list[Path], md5: str | None) -> Iterator[Files]:
 @contextmanager
 def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress) -> Iterator[Files]:
     """The downloads stay until they are proved, so that a killed one goes on where it was; then they are removed."""
-    place = root() / ".downloads" / data_set.name
+    place = _downloads(data_set.name)
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
-    paths = [download(address, place, progress) for address in addresses]
+    try:
+        paths = [download(address, place, progress) for address in addresses]
+    finally:
+        _remove_empty(place, place.parent)
     try:
         _prove_archive(paths[0], data_set.md5)
         yield open_together(paths)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        _discard(place)
+
+
+def _downloads(name: str) -> Path:
+    return root() / ".downloads" / name
+
+
+def _discard(downloads: Path) -> None:
+    shutil.rmtree(downloads, ignore_errors=True)
+    _remove_empty(downloads.parent)
+
+
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 @contextmanager
 def _package(name: str, package: Package, progress: Progress) -> Iterator[Files]:
     with writing(root()):
-        place = scratch(f"{name}-package")
+        place = scratch(name, "-package")
     try:
         yield open_files(fetch_package(package, place, progress))
     finally:
