@@ -288,6 +288,21 @@ def test_a_disk_that_does_not_take_it_gets_a_sentence(offer, tmp_path: Path, mon
         sources.get("mnist", folder)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("value", [np.zeros(10, np.uint8), np.zeros(2**24, np.uint8), b"x", b"x" * 2**20], ids=len)
+def test_items_that_do_not_fit_on_the_disk_get_a_sentence(
+    value: Item, tmp_path: Path, cache_folder, monkeypatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    for name in ("item", "item.npy"):
+        (scratch / name).symlink_to("/dev/full")
+    monkeypatch.setattr(cache, "scratch", lambda name: scratch)
+    with pytest.raises(CacheError, match=f"^{cache_folder} is full: free some space"):
+        cache.store("mnist", [("item", value)], "here", {})
+    assert not scratch.exists() and not (cache_folder / "mnist").exists()
+
+
 def test_a_set_that_is_there_is_found_in_a_cache_that_cannot_be_written(offer, tmp_path, cache_folder) -> None:
     folder = write_folder(idx_files(digits()), tmp_path / "mine")
     sources.get("mnist", folder)
