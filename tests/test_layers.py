@@ -26,7 +26,7 @@ CONTRACTS = {
     "robustness": {"output", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
-        *("stream", "augment", "loader", "imagenet_val", "sst"),
+        *("places", "stream", "augment", "loader", "imagenet_val", "sst"),
     },
     "features": {"utility", "chunks"},
     "models": {"normalize"},

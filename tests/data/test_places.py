@@ -13,6 +13,7 @@ from data_sets import (
     idx_files,
     offer,
     pictures,
+    png_folders,
     write_folder,
     zip_bytes,
 )
@@ -71,6 +72,16 @@ def test_glue_s_folder(tmp_path: Path, monkeypatch) -> None:
     wrong = dict.fromkeys(files, b"of another task")
     root = write_folder({**below("CoLA", wrong), **below("SST-2", files)}, tmp_path / "glue_data")
     assert sources.get("sst2", root) == str(root)
+
+
+def test_reading_pictures_is_told(tmp_path: Path, monkeypatch) -> None:
+    offer(monkeypatch, catalogue.CIFAR100, ARRAYS["cifar100"])
+    files, seen = png_folders(HUNDRED), []
+    folder = write_folder(files, tmp_path / "root")
+    sources.get("cifar100", folder, progress=lambda *told: seen.append(told))
+    assert len(seen) == len(files)
+    assert seen[-1] == ("reading cifar100", sum(map(len, files.values())), None)
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
 
 
 def test_the_first_place_says_why_none_was_right(tmp_path: Path, monkeypatch) -> None:

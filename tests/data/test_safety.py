@@ -230,6 +230,22 @@ def test_a_damaged_archive_gets_a_sentence(tmp_path: Path) -> None:
         Archive(path).read("a")
 
 
+@pytest.mark.parametrize("name", ["a.zip", "a.bin", "a.whl"])
+@pytest.mark.parametrize("kept", [0.5, 0.99])
+def test_a_cut_zip_is_called_damaged(tmp_path: Path, name: str, kept: float) -> None:
+    whole = zip_bytes({"a": np.random.default_rng(0).bytes(10_000), "b": b"x"})
+    (tmp_path / name).write_bytes(whole[: int(len(whole) * kept)])
+    with pytest.raises(DataMismatch, match=f"{name} is damaged or not a whole archive: File is not a zip file"):
+        open_files(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.tgz", "a.tar"])
+def test_a_file_called_as_an_archive_must_be_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(tar_bytes({"a": b"x"})[:20])
+    with pytest.raises(DataMismatch, match=f"{name} is damaged or not a whole archive: [^\n]*$"):
+        open_files(tmp_path / name)
+
+
 def test_a_missing_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataNotFound, match="nowhere does not exist"):
         open_files(tmp_path / "nowhere")

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPResponse
@@ -155,6 +156,23 @@ def test_of_several_processes_at_once_one_works_and_the_others_wait(tmp_path: Pa
     assert left_behind(cache_folder) == ["mnist"]
 
 
+def test_waiting_for_another_process_is_told(offer, tmp_path: Path) -> None:
+    folder, told = write_folder(idx_files(digits()), tmp_path / "mine"), []
+    waiting = threading.Event()
+
+    def progress(what: str, done: int, total: int | None) -> None:
+        told.append(what)
+        waiting.set()
+
+    with cache.lock("mnist"):
+        thread = threading.Thread(target=sources.get, args=("mnist", folder), kwargs={"progress": progress})
+        thread.start()
+        assert waiting.wait(20)
+    thread.join(20)
+    assert told[0] == "waiting for another process that gets mnist"
+    assert set(told[1:]) == {"reading mnist"}
+
+
 def test_check_finds_what_changed(offer, tmp_path: Path, cache_folder: Path) -> None:
     sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
     np.save(cache_folder / "mnist" / "test_x.npy", wrong()["test_x"])
@@ -301,6 +319,18 @@ def test_items_that_do_not_fit_on_the_disk_get_a_sentence(
     with pytest.raises(CacheError, match=f"^{cache_folder} is full: free some space"):
         cache.store("mnist", [("item", value)], "here", {})
     assert not scratch.exists() and not (cache_folder / "mnist").exists()
+
+
+def test_an_array_that_fits_in_part_is_told_with_the_system_s_reason(tmp_path: Path) -> None:
+    """numpy's own writing would only say how much was written."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(CacheError, match="cannot be used: File too large"):
+            cache.store("mnist", [("item", np.zeros(2**20, np.uint8))], "here", {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_set_that_is_there_is_found_in_a_cache_that_cannot_be_written(offer, tmp_path, cache_folder) -> None:

@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
+from poise.data.files import given
 
 Item: TypeAlias = "np.ndarray | bytes"
 
@@ -31,7 +32,10 @@ Item: TypeAlias = "np.ndarray | bytes"
 def root() -> Path:
     """Where data live on this machine."""
     if place := os.environ.get("POISE_DATA"):
-        return Path(place).expanduser()
+        try:
+            return given(place)
+        except DataNotFound as error:
+            raise CacheError(f"POISE_DATA must name a folder: {error}") from None
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", "~")).expanduser() / "poise" / "Cache"
     if sys.platform == "darwin":
@@ -132,8 +136,8 @@ def digest(value: Item) -> str:
 
 
 @contextmanager
-def lock(name: str) -> Iterator[None]:
-    """One process at a time; the others wait. The system takes the lock back from a process that dies."""
+def lock(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """One process at a time; the others wait, and say so. The system takes the lock back from a process that dies."""
     with writing(root()):
         root().mkdir(parents=True, exist_ok=True)
         handle = (root() / f".{name}.lock").open("w")
@@ -143,7 +147,11 @@ def lock(name: str) -> Iterator[None]:
         except ImportError:  # Windows: two processes may both work; the last step is atomic all the same
             yield
             return
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
         with writing(root()):
             _mend(name)
         yield

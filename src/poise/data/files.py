@@ -12,7 +12,6 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -20,7 +19,25 @@ from weakref import finalize
 
 from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
 
+ARCHIVES = (".zip", ".whl", ".tar", ".tar.gz", ".tgz")
 LARGEST = 512 * 2**20  # no member of any set is larger; what is, would only fill the memory
+
+
+def given(path: Path | str) -> Path:
+    """A path as a user writes it, with its ~; one that cannot be is told apart from one where nothing is."""
+    try:
+        if str(path) == "":
+            raise ValueError("it is empty")
+        place = Path(path).expanduser()
+        place.exists()
+    except (ValueError, RuntimeError, OSError) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise DataNotFound(f"{_short(str(path))!r} cannot be used as a path: {reason}") from None
+    return place
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:40]}…{text[-19:]}"
 
 
 def refuse_large(place: str, sizes: dict[str, int]) -> None:
@@ -62,9 +79,10 @@ class Archive:
         self.path = path
         self._read: Callable[[str], bytes]
         try:
-            self._names = self._open_zip() if zipfile.is_zipfile(path) else self._open_tar()
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, gzip.BadGzipFile) as error:
-            raise DataMismatch(f"{path.name} is not a whole archive: {error}") from None
+            self._names = self._open_zip() if _starts_as_zip(path) else self._open_tar()
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
+            reason = str(error).partition("\n")[0].rstrip(":")
+            raise DataMismatch(f"{path.name} is damaged or not a whole archive: {reason}") from None
         for name in self._names:
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
                 raise DataUnsafe(f"{path.name} holds {name!r}, which leads out of the archive")
@@ -126,45 +144,35 @@ class Several:
         return self._where[name].read(name)
 
 
-class Chosen:
-    """Some of the files, under the names they have."""
+class Watched:
+    """The files, with `told` called with the number of bytes read so far."""
 
-    def __init__(self, files: Files, names: list[str]) -> None:
-        self._files, self._names = files, names
+    def __init__(self, files: Files, told: Callable[[int], None]) -> None:
+        self._files, self._told, self._done = files, told, 0
 
     def names(self) -> list[str]:
-        return self._names
+        return self._files.names()
 
     def read(self, name: str) -> bytes:
-        return self._files.read(name)
-
-
-def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
-    """Where a set may lie among others: in folders of its own name, anywhere, in one of the folders with equal files.
-
-    Folders have equal files if a file in one is called as a file in another: then only a digest knows which is meant.
-    """
-    names, homes = files.names(), {name.lower() for name in own}
-    inside = [name for name in names if homes & {part.lower() for part in PurePosixPath(name).parts[:-1]}]
-    if 0 < len(inside) < len(names):
-        yield Chosen(files, inside)
-    yield files
-    folders: dict[str, list[str]] = {}
-    for name in names:
-        folders.setdefault(name.rpartition("/")[0], []).append(name)
-    times = Counter(PurePosixPath(name).name for name in names)
-    for _, some in sorted(folders.items()):
-        if len(some) < len(names) and any(times[PurePosixPath(name).name] > 1 for name in some):
-            yield Chosen(files, some)
+        data = self._files.read(name)
+        self._done += len(data)
+        self._told(self._done)
+        return data
 
 
 def open_files(path: Path) -> Files:
     """A folder, an archive, or a single file."""
     if not path.exists():
         raise DataNotFound(f"{path} does not exist")
-    if path.is_file() and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)) and path.suffix != ".npz":
-        return Archive(path)
-    return Folder(path)
+    if not path.is_file() or path.suffix == ".npz":
+        return Folder(path)
+    named = path.name.lower().endswith(ARCHIVES)  # a damaged one may be known by its name alone
+    return Archive(path) if named or _starts_as_zip(path) or tarfile.is_tarfile(path) else Folder(path)
+
+
+def _starts_as_zip(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(stream)
 
 
 def open_together(paths: list[Path]) -> Files:

