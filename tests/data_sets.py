@@ -19,7 +19,8 @@ import numpy as np
 from PIL import Image
 
 from poise.data import cache, catalogue
-from poise.data.dataset import DataSet
+from poise.data.dataset import DataSet, corrupted
+from poise.protocols import CORRUPTIONS
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -131,6 +132,13 @@ def cifar100_pickles(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     }
 
 
+def corrupted_files(folder: str = "CIFAR-10-C", num_classes: int = 10, **changes: np.ndarray) -> dict[str, bytes]:
+    """CIFAR-10-C with 20 pictures instead of 10,000."""
+    arrays = {name: np.full((100, 32, 32, 3), n, np.uint8) for n, name in enumerate(CORRUPTIONS)}
+    arrays["labels"] = np.tile(np.arange(num_classes), 100 // num_classes)
+    return {f"{folder}/{name}.npy": npy(array) for name, array in {**arrays, **changes}.items()}
+
+
 def png_folders(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     return {
         f"set/{part}/class{label:03d}/{i:05d}.png": png(image)
@@ -157,6 +165,12 @@ def offer(monkeypatch: Any, data_set: DataSet, items: dict[str, Any], **changes:
     digests = {name: cache.digest(value) for name, value in items.items()}
     ways = {"addresses": addresses, "packages": (), "md5": None, "digests": digests, "require": None}
     monkeypatch.setitem(catalogue.CATALOGUE, data_set.name, dataclasses.replace(data_set, **{**ways, **changes}))
+
+
+def offer_corrupted(monkeypatch: Any, md5: str | None = None) -> None:
+    """CIFAR-10-C of that size."""
+    read = corrupted(10, num_images=20)
+    offer(monkeypatch, catalogue.CIFAR10_C, {}, md5=md5, read=read, require=catalogue.CIFAR10_C.require)
 
 
 def write_folder(files: dict[str, bytes], folder: Path) -> Path:

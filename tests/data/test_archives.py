@@ -8,10 +8,11 @@ import pytest
 from data_sets import (
     cifar10_pickles,
     cifar100_pickles,
+    corrupted_files,
     digits,
     idx_files,
-    npy,
     offer,
+    offer_corrupted,
     pictures,
     tar_bytes,
     write_folder,
@@ -19,10 +20,8 @@ from data_sets import (
 )
 
 from poise.data import cache, catalogue, sources
-from poise.data.dataset import corrupted
 from poise.data.errors import DataMismatch, DataNotFound
 from poise.data.layouts import in_canonical_order
-from poise.protocols import CORRUPTIONS
 
 
 def test_the_names_are_those_of_the_official_addresses() -> None:
@@ -95,18 +94,6 @@ def test_the_zip_of_sst_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     archive = zip_bytes({f"SST-2/{name}": data for name, data in files.items()})
     folder = write_folder({"glue/SST-2.zip": archive}, tmp_path / "data")
     assert sources.get("sst2", folder) == f"{folder} (SST-2.zip)"
-
-
-def corrupted_files(folder: str = "CIFAR-10-C", num_classes: int = 10, **changes: np.ndarray) -> dict[str, bytes]:
-    """CIFAR-10-C with 20 pictures instead of 10,000."""
-    arrays = {name: np.full((100, 32, 32, 3), n, np.uint8) for n, name in enumerate(CORRUPTIONS)}
-    arrays["labels"] = np.tile(np.arange(num_classes), 100 // num_classes)
-    return {f"{folder}/{name}.npy": npy(array) for name, array in {**arrays, **changes}.items()}
-
-
-def offer_corrupted(monkeypatch: pytest.MonkeyPatch, md5: str | None = None) -> None:
-    read = corrupted(10, num_images=20)
-    offer(monkeypatch, catalogue.CIFAR10_C, {}, md5=md5, read=read, require=catalogue.CIFAR10_C.require)
 
 
 def test_the_tar_of_cifar_10_c_is_proved_by_its_md5(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
