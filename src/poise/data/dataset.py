@@ -128,8 +128,8 @@ def all_corruptions(folder: Path) -> None:
 
 def _require_all(found: list[str], files: Files) -> None:
     if missing := [item for item in ("labels", *CORRUPTIONS) if item not in found]:
-        there = f"there are {len(set(found) & set(CORRUPTIONS))} of {len(CORRUPTIONS)} corruptions among {_some(files)}"
-        raise DataMismatch(f"{', '.join(f'{item}.npy' for item in missing)} are missing: {there}")
+        number = f"{len(set(found) & set(CORRUPTIONS))} of {len(CORRUPTIONS)} corruptions"
+        raise DataMismatch(f"{number} among {_some(files)}, without {', '.join(f'{item}.npy' for item in missing)}")
 
 
 def _some(files: Files) -> str:
