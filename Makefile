@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: test check lint types readme network clean
+.PHONY: test check lint types readme network reproduce clean
 
 test: $(READY)
 	$(BIN)/pytest
@@ -22,6 +22,12 @@ readme: $(READY)
 
 network: $(READY)
 	$(BIN)/pytest -m network
+
+reproduce: $(READY)
+	$(BIN)/poise data get mnist
+	$(BIN)/poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL --out runs
+	$(BIN)/poise table runs/synthetic-mnist-quick
+	$(BIN)/poise report runs/synthetic-mnist-quick
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

@@ -21,22 +21,34 @@ LAYERS = [
 ]
 
 CONTRACTS = {
-    "commands": {"progress"},
-    "corruptions": {"draws", "pixels", "filters", "edges", "frost", "motion", "zoom", "profiles", "corrupt"},
-    "robustness": {"output", "scores"},
+    "commands": {"corrupting", "inputs", "progress", "reproduce", "results"},
+    "corruptions": {
+        *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
+    },
+    "robustness": {"gallery", "output", "parts", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "loader", "imagenet_val", "sst"),
     },
+    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner"},
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
     "training": {"errors", "plan", "step", "checkpoint", "engine"},
+    "reporting": {
+        *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
+        *("markup", "svg", "colours", "findings", "sections"),
+    },
 }
 
 
 # These gather all their peers.
-COLLECTORS = {("corruptions", "profiles"), ("corruptions", "corrupt")}
+COLLECTORS = {
+    ("corruptions", "profiles"),
+    ("corruptions", "corrupt"),
+    ("reporting", "formats"),
+    ("reporting", "sections"),
+}
 
 
 def layer_of(name: str) -> int:

@@ -1,13 +1,34 @@
 """`poise.__all__` is the contract: complete and documented."""
 
+import ast
 import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
 
 import poise
 
 
-def test_all_is_what_is_exported() -> None:
-    exported = [name for name, value in vars(poise).items() if not name.startswith("_") and not inspect.ismodule(value)]
-    assert sorted(poise.__all__) == sorted(exported)  # ruff keeps __all__ in order
+def test_all_is_what_can_be_asked_for_and_what_type_checkers_see() -> None:
+    stub = ast.parse(Path(poise.__file__).with_suffix(".pyi").read_text())
+    seen = {alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert sorted(poise.__all__) == sorted(seen)
+    for name, module in seen.items():
+        assert getattr(poise, name) is getattr(import_module(str(module)), name)
+
+
+def test_the_package_alone_does_not_load_torch() -> None:
+    code = "import sys, poise; assert 'torch' not in sys.modules; poise.XE; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'FLC'"):
+        poise.FLC  # noqa: B018
+    assert "FCL" in dir(poise)
 
 
 def test_every_public_class_and_function_has_a_docstring() -> None:

@@ -1,81 +1,51 @@
 """Poise: feature contrastive learning, for classifiers that ignore noise and keep an eye on what decides."""
 
-from poise.classifier import Classifier, Forward
-from poise.corruptions.corrupt import Corruption, corrupt
-from poise.corruptions.transform import Corrupt
-from poise.data.augment import Chain, GaussianNoise, PatchGaussian, Standard
-from poise.features.external import GivenUtility, MixedUtility, TeacherUtility
-from poise.features.perturbation import Gaussian, Remove
-from poise.features.selection import TopBottom, TopBottomFraction
-from poise.features.sensitivity import Estimate, JacobianSensitivity, RemovalSensitivity
-from poise.features.utility import GradientUtility, RemovalUtility
-from poise.losses import CrossEntropy
-from poise.models.lenet import LeNet
-from poise.models.resnet import ResNet, resnet56
-from poise.models.resnet_v2 import ResNetV2, resnet_v2_50
-from poise.models.split import SplitClassifier, split
-from poise.models.transformer import Transformer
-from poise.objectives.cl_gaussian import CLGaussian
-from poise.objectives.contrast import InfoNCE, Margin
-from poise.objectives.fcl import FCL
-from poise.objectives.objective import Loss, Objective
-from poise.objectives.xe import XE
-from poise.objectives.xe_gaussian import XEGaussian
-from poise.robustness.evaluation import evaluate
-from poise.robustness.scores import Robustness
-from poise.schedules import Constant, Exponential, Ramp, Schedule, Steps
-from poise.tokens import Input, Tokens
-from poise.training.step import TrainStep
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "FCL",
-    "XE",
-    "CLGaussian",
-    "Chain",
-    "Classifier",
-    "Constant",
-    "Corrupt",
-    "Corruption",
-    "CrossEntropy",
-    "Estimate",
-    "Exponential",
-    "Forward",
-    "Gaussian",
-    "GaussianNoise",
-    "GivenUtility",
-    "GradientUtility",
-    "InfoNCE",
-    "Input",
-    "JacobianSensitivity",
-    "LeNet",
-    "Loss",
-    "Margin",
-    "MixedUtility",
-    "Objective",
-    "PatchGaussian",
-    "Ramp",
-    "RemovalSensitivity",
-    "RemovalUtility",
-    "Remove",
-    "ResNet",
-    "ResNetV2",
-    "Robustness",
-    "Schedule",
-    "SplitClassifier",
-    "Standard",
-    "Steps",
-    "TeacherUtility",
-    "Tokens",
-    "TopBottom",
-    "TopBottomFraction",
-    "TrainStep",
-    "Transformer",
-    "XEGaussian",
-    "corrupt",
-    "evaluate",
-    "resnet56",
-    "resnet_v2_50",
-    "split",
-]
+# Names are imported when they are asked for, so that the command line starts without torch; __init__.pyi is for readers
+# of types.
+_HOMES = {
+    "poise.classifier": "Classifier Forward",
+    "poise.corruptions.corrupt": "Corruption corrupt",
+    "poise.corruptions.transform": "Corrupt",
+    "poise.data.augment": "Chain GaussianNoise PatchGaussian Standard",
+    "poise.features.external": "GivenUtility MixedUtility TeacherUtility",
+    "poise.features.perturbation": "Gaussian Remove",
+    "poise.features.selection": "TopBottom TopBottomFraction",
+    "poise.features.sensitivity": "Estimate JacobianSensitivity RemovalSensitivity",
+    "poise.features.utility": "GradientUtility RemovalUtility",
+    "poise.losses": "CrossEntropy",
+    "poise.models.lenet": "LeNet",
+    "poise.models.resnet": "ResNet resnet56",
+    "poise.models.resnet_v2": "ResNetV2 resnet_v2_50",
+    "poise.models.split": "SplitClassifier split",
+    "poise.models.transformer": "Transformer",
+    "poise.objectives.cl_gaussian": "CLGaussian",
+    "poise.objectives.contrast": "InfoNCE Margin",
+    "poise.objectives.fcl": "FCL",
+    "poise.objectives.objective": "Loss Objective",
+    "poise.objectives.xe": "XE",
+    "poise.objectives.xe_gaussian": "XEGaussian",
+    "poise.robustness.evaluation": "evaluate",
+    "poise.robustness.scores": "Robustness",
+    "poise.schedules": "Constant Exponential Ramp Schedule Steps",
+    "poise.tokens": "Input Tokens",
+    "poise.training.step": "TrainStep",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'poise' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,4 +1,4 @@
-"""The command line: `poise data ...`, `poise corrupt ...`.
+"""The command line: `poise data ...`, `poise corrupt ...`, `poise table ...`, `poise report ...`.
 
 Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call was wrong, 130 it was interrupted.
 """
@@ -23,7 +23,11 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from poise.commands import reproduce
+from poise.commands.bench import bench
 from poise.commands.corrupt import corrupt
+from poise.commands.report import report
+from poise.commands.table import table
 from poise.data import cache, sources
 from poise.data.catalogue import CATALOGUE
 from poise.data.download import Progress as Report
@@ -34,7 +38,13 @@ app = typer.Typer(
 )
 data = typer.Typer(no_args_is_help=True, help="Get data sets, prove them, find them.")
 app.add_typer(data, name="data")
+app.command("list")(reproduce.list_experiments)
+app.command()(reproduce.reproduce)
+app.command()(reproduce.run)
 app.command()(corrupt)
+app.command()(bench)
+app.command()(table)
+app.command()(report)
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Among {', '.join(CATALOGUE)}.")]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+T = TypeVar("T")
 
 
 def world_size() -> int:
@@ -15,6 +18,38 @@ def world_size() -> int:
 
 def rank() -> int:
     return dist.get_rank() if _running() else 0
+
+
+def start(device: str) -> torch.device:
+    """Join the processes that torchrun started, if it did; the device of this one."""
+    if "RANK" not in os.environ:
+        return torch.device(device)
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    return torch.device(device, int(os.environ["LOCAL_RANK"])) if device == "cuda" else torch.device(device)
+
+
+def stop() -> None:
+    if _running():
+        dist.destroy_process_group()
+
+
+def share(value: T) -> T:
+    """What the first process says, in all of them."""
+    if world_size() == 1:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box)
+    return box[0]
+
+
+def mean_over_processes(x: Tensor) -> Tensor:
+    """x in place, averaged."""
+    if world_size() > 1:
+        dist.all_reduce(x)
+        x /= world_size()
+    return x
 
 
 def gather(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Protocols: the names of the corruptions, their four groups, the 15 and the 19.
+"""Protocols: the names of the corruptions, their four groups, the 15 and the 19, and the errors of a reference.
 
 The 15 standard corruptions are those of Hendrycks and Dietterich (2019); the 4 extra ones were meant for validation.
 The groups hold the standard ones only, as in the paper's tables. Its "All average" is over the 19 for CIFAR-10-C and
@@ -17,3 +17,24 @@ STANDARD: tuple[str, ...] = tuple(name for group in GROUPS.values() for name in 
 EXTRA: tuple[str, ...] = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 CORRUPTIONS: tuple[str, ...] = STANDARD + EXTRA
 SEVERITIES: tuple[int, ...] = (1, 2, 3, 4, 5)
+
+# AlexNet's errors on ImageNet-C, means over the severities (Hendrycks and Dietterich, 2019). The mean corruption error
+# of a model is the mean over the 15 of its error / AlexNet's; no such reference was published for the CIFAR sets.
+ALEXNET_ERRORS: dict[str, float] = {
+    "gaussian_noise": 0.886428,
+    "shot_noise": 0.894468,
+    "impulse_noise": 0.922640,
+    "defocus_blur": 0.819880,
+    "glass_blur": 0.826268,
+    "motion_blur": 0.785948,
+    "zoom_blur": 0.798360,
+    "snow": 0.866816,
+    "frost": 0.826572,
+    "fog": 0.819324,
+    "brightness": 0.564592,
+    "contrast": 0.853204,
+    "elastic_transform": 0.646056,
+    "pixelate": 0.717840,
+    "jpeg_compression": 0.606500,
+}
+REFERENCE_ERRORS: dict[str, dict[str, float]] = {"imagenet-c": ALEXNET_ERRORS}

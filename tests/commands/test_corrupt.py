@@ -1,5 +1,6 @@
 """`poise corrupt`, run in process: what it writes, says and returns."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -78,7 +79,7 @@ def test_a_contact_sheet(tmp_path: Path, monkeypatch) -> None:
     pixels = sheet[18 : 18 + 96, 130 : 130 + 96][::3, ::3]
     assert np.array_equal(pixels, ARRAY[2])
     fog = 18 + 9 * 98, 130 + 98 * 3
-    expected = corrupt(IMAGES[2], "fog", 3).permute(1, 2, 0).numpy()
+    expected = corrupt(IMAGES[2], "fog", 3, index=2).permute(1, 2, 0).numpy()
     assert np.array_equal(sheet[fog[0] : fog[0] + 96, fog[1] : fog[1] + 96][::3, ::3], expected)
 
 
@@ -91,14 +92,29 @@ def test_a_contact_sheet(tmp_path: Path, monkeypatch) -> None:
         (("cifar10", "--out", "o", "--profile", "cifar10"), "profile='cifar10' must be one of"),
         (("cifar10", "--out", "o", "--rounding", "up"), "rounding='up'"),
         (("cifar10", "--out", "o", "--device", "gpu"), "gpu"),
-        ((".", "--out", "o"), "name one of cifar, tiny, imagenet"),
+        (("cifar10", "--out", "o", "--device", "meta"), "device 'meta': the corruptions run on cpu and cuda"),
+        (("cifar10", "--out", "o", "--device", "mps"), "device 'mps': the corruptions run on cpu and cuda"),
+        (("cifar10", "--out", "o", "--device", "cuda:99"), "device 'cuda:99': there is none here"),
+        (("cifar10", "--out", "o", "--labels", "y.npy"), "labels go with an .npy of images"),
+        (("photos", "--out", "o", "--labels", "y.npy", "--profile", "cifar"), "labels go with an .npy of images"),
+        (("photos", "--out", "o"), "for pictures name one of cifar, tiny, imagenet"),
+        (("photos", "--out", "photos/o", "--profile", "cifar"), "choose a folder outside"),
+        (("large.npy", "--out", "o"), "no profile is made for 40 x 40 pixels"),
+        (("cifar10", "--sheet", "o.gif"), "o.gif must end with one of .png, .jpg, .jpeg"),
     ],
 )
 def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(ARRAY[0]).save(tmp_path / "photos/a.png")
+    np.save(tmp_path / "large.npy", np.zeros((2, 40, 40, 3), np.uint8))
     assert poise(monkeypatch, *words) == 2
     assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert not (tmp_path / "o").exists()
+    assert sorted(path.name for path in tmp_path.rglob("*") if "cache" not in str(path)) == [
+        "a.png",
+        "large.npy",
+        "photos",
+    ]
 
 
 def test_failures_end_with_a_sentence(tmp_path: Path, monkeypatch) -> None:
@@ -108,16 +124,114 @@ def test_failures_end_with_a_sentence(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "full" / "mine").write_text("x")
     profile = ("--profile", "cifar", "--corruption", "fog")
     for source, out, sentence in (
-        ("nowhere", "o", "neither cifar10, cifar100, an .npy file nor a folder"),
+        ("nowhere", "o", "nowhere does not exist: name cifar10, cifar100, an .npy file, a folder or a picture"),
         ("cifar100", "o", "poise data get cifar100"),
         (tmp_path / "x.npy", "o", "uint8"),
         (tmp_path / "bad.npy", "o", "is not an array that can be read"),
-        (tmp_path / "missing.npy", "o", "No such file"),
+        (tmp_path / "missing.npy", "o", "missing.npy does not exist"),
         ("cifar10", "full", "holds something else"),
         ("cifar10", "full/mine/deeper", "Not a directory"),
     ):
         end = poise(monkeypatch, source, "--out", tmp_path / out, *profile)
         assert sentence in str(end) and "Traceback" not in str(end), (source, end)
+
+
+@pytest.mark.parametrize("source", ["missing.npy", "nowhere"])
+def test_what_is_missing_is_said_without_a_profile(source: str, tmp_path: Path, monkeypatch) -> None:
+    assert "does not exist" in str(poise(monkeypatch, tmp_path / source, "--out", tmp_path / "o"))
+
+
+@pytest.mark.parametrize(
+    ("array", "got"),
+    [
+        (ARRAY / 255, "float64 [6, 32, 32, 3]"),
+        (ARRAY[..., 0], "uint8 [6, 32, 32]"),
+        (ARRAY.transpose(0, 3, 1, 2), "uint8 [6, 3, 32, 32]"),
+        (np.uint8(3), "uint8 []"),
+    ],
+    ids=["floats", "grey", "channels first", "0-d"],
+)
+@pytest.mark.parametrize("profile", [(), ("--profile", "cifar")])
+def test_a_sheet_of_no_pictures(array: np.ndarray, got: str, profile: tuple[str, ...], tmp_path, monkeypatch) -> None:
+    np.save(tmp_path / "x.npy", array)
+    end = poise(monkeypatch, tmp_path / "x.npy", "--sheet", tmp_path / "s.png", *profile)
+    assert end == f"poise: images must be uint8 [N, H, W, 3], got {got}"
+    assert not (tmp_path / "s.png").exists()
+
+
+def test_a_failed_sheet_leaves_no_file(tmp_path: Path, monkeypatch) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 63, 63, 3), np.uint8))
+    for words, sentence in (
+        (("--sheet", tmp_path / "s.png"), "frost of this profile covers at most 62 x 104 pixels"),
+        (("--sheet", tmp_path / "s.png", "--image", 1), "image 1 is not there: they are counted from 0 to 0"),
+    ):
+        assert sentence in str(poise(monkeypatch, tmp_path / "x.npy", "--profile", "cifar", *words))
+
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", fill)
+    end = poise(monkeypatch, "cifar10", "--sheet", tmp_path / "s.png", "--corruption", "contrast")
+    assert end == f"poise: {tmp_path / 's.png'}: No space left on device"
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["x.npy"]
+
+
+def test_a_sheet_shows_what_out_writes(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "photos").mkdir()
+    for number in range(3):
+        Image.fromarray(ARRAY[number]).save(tmp_path / f"photos/{number}.png")
+    words = ("--profile", "cifar", "--corruption", "gaussian_noise", "--severity", 4)
+    assert poise(monkeypatch, tmp_path / "photos", "--out", tmp_path / "o", *words) == 0
+    assert poise(monkeypatch, tmp_path / "photos", "--sheet", tmp_path / "s.png", "--image", 2, *words) == 0
+    drawn = np.asarray(Image.open(tmp_path / "s.png"))[18 : 18 + 96, 130 + 98 : 130 + 98 + 96][::3, ::3]
+    assert np.array_equal(drawn, np.asarray(Image.open(tmp_path / "o/gaussian_noise/4/2.png")))
+
+
+def test_labels_that_are_none_are_refused(tmp_path: Path, monkeypatch) -> None:
+    np.save(tmp_path / "x.npy", ARRAY)
+    for labels, sentence in (
+        (np.arange(6) - 1, "labels must be 0 or more, got -1"),
+        (np.arange(6) / 2, "labels must be whole numbers, got float64"),
+        (np.array(list("abcdef")), "labels must be whole numbers, got <U1"),
+    ):
+        np.save(tmp_path / "y.npy", labels)
+        end = poise(monkeypatch, tmp_path / "x.npy", "--labels", tmp_path / "y.npy", "--out", tmp_path / "o")
+        assert end == f"poise: {sentence}"
+    assert not (tmp_path / "o").exists()
+
+
+def test_one_picture(tmp_path: Path, monkeypatch, capsys) -> None:
+    Image.fromarray(ARRAY[1]).save(tmp_path / "a.png")
+    words = ("--profile", "cifar", "--corruption", "fog", "--severity", 2)
+    assert poise(monkeypatch, tmp_path / "a.png", "--out", tmp_path / "o", *words) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'o'}: 1 corruption x 1 severity\n"
+    expected = corrupt(IMAGES[1], "fog", 2, index=0).permute(1, 2, 0).numpy()
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "o/fog/2/a.png")), expected)
+
+
+def test_severities_in_any_order(tmp_path: Path, monkeypatch, capsys) -> None:
+    words = [word for severity in (4, 2, 4) for word in ("--severity", severity)]
+    words += ["--corruption", "fog", "--corruption", "fog"]
+    assert poise(monkeypatch, "cifar10", "--out", tmp_path / "o", *words) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'o'}: 1 corruption x 2 severities\n"
+    made = np.load(tmp_path / "o/fog.npy")
+    assert np.array_equal(made[:6], corrupt(IMAGES, "fog", 2).permute(0, 2, 3, 1).numpy()) and len(made) == 12
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fill)
+    end = poise(monkeypatch, "cifar10", "--out", tmp_path / "o", "--corruption", "fog")
+    assert end == f"poise: {tmp_path / 'o/fog.npy'}: No space left on device"
+
+
+def test_a_damaged_picture_on_a_sheet_is_named(tmp_path: Path, monkeypatch) -> None:
+    Image.fromarray(ARRAY[0]).save(tmp_path / "a.png")
+    (tmp_path / "a.png").write_bytes((tmp_path / "a.png").read_bytes()[:200])
+    end = str(poise(monkeypatch, tmp_path / "a.png", "--sheet", tmp_path / "s.png", "--profile", "cifar"))
+    assert end.startswith(f"poise: {tmp_path / 'a.png'}: ")
 
 
 def test_ctrl_c_leaves_whole_files_and_goes_on(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The call that users make: every kind of batch, reproducible, bounded, and clear about what is wrong."""
 
+import numpy as np
 import pytest
 import torch
 from reference_draws import synthetic_images
@@ -63,6 +64,11 @@ def test_other_shapes_work(name: str, profile: str) -> None:
 
 def test_an_empty_batch_is_an_empty_batch() -> None:
     assert corrupt(IMAGES[:0], "fog", 1).shape == (0, 3, 32, 32)
+    assert corrupt(IMAGES[:0], "fog", 1, index=[]).shape == (0, 3, 32, 32)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert torch.equal(corrupt(IMAGES, "fog", np.int64(3), seed=np.uint8(2)), corrupt(IMAGES, "fog", 3, seed=2))
 
 
 def test_channels_last_memory_changes_nothing() -> None:
@@ -97,6 +103,12 @@ def test_a_large_batch_is_cut_to_the_budget() -> None:
         ({"name": "Gaussian Noise"}, "did you mean 'gaussian_noise'"),
         ({"severity": 0}, "severity=0 must be 1, 2, 3, 4 or 5"),
         ({"severity": 2.5}, "severity=2.5 must be"),
+        ({"severity": 3.0}, "severity=3.0 must be"),
+        ({"severity": True}, "severity=True must be"),
+        ({"severity": None}, "severity=None must be"),
+        ({"seed": None}, "seed=None must be a whole number"),
+        ({"seed": 1.0}, "seed=1.0 must be a whole number"),
+        ({"seed": False}, "seed=False must be a whole number"),
         ({"profile": "cifar100"}, "profile='cifar100' must be one of"),
         ({"rounding": "floor"}, "rounding='floor' must be one of"),
         ({"images": torch.rand(2, 32, 32, 3)}, "channels are last, permute them"),
@@ -109,6 +121,9 @@ def test_a_large_batch_is_cut_to_the_budget() -> None:
         ({"index": [1, 2]}, "one whole number per image, 6"),
         ({"index": torch.rand(6)}, "one whole number per image, 6"),
         ({"jpeg": 0}, "quality=0 must be from 1 to 100"),
+        ({"jpeg": True}, "quality=True must be from 1 to 100"),
+        ({"jpeg": 0, "images": IMAGES[:0]}, "quality=0 must be from 1 to 100"),
+        ({"images": torch.rand(0, 3, 8, 8), "profile": "cifar"}, "16 pixels high and wide or more"),
     ],
 )
 def test_wrong_values_are_named(change: dict, sentence: str) -> None:
@@ -128,6 +143,15 @@ def test_frost_says_how_far_it_reaches() -> None:
     with pytest.raises(ValueError, match="frost of this profile covers at most 62 x 104 pixels, not 63 x 63"):
         corrupt(torch.zeros(1, 3, 63, 63, dtype=torch.uint8), "frost", 1, "cifar")
     corrupt(torch.zeros(1, 3, 62, 62, dtype=torch.uint8), "frost", 1, "cifar")
+
+
+def test_a_size_can_be_asked_for_beforehand() -> None:
+    with pytest.raises(ValueError, match="covers at most 62 x 104 pixels, not 62 x 105"):
+        Corruption("frost").require_size(62, 105)
+    with pytest.raises(ValueError, match="16 pixels high and wide or more, got 300 x 15"):
+        Corruption("fog").require_size(300, 15)
+    Corruption("frost").require_size(62, 104)
+    Corruption("fog").require_size(300, 16)
 
 
 def test_names_are_the_fifteen_and_the_nineteen() -> None:

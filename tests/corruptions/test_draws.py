@@ -6,6 +6,7 @@ from hashlib import sha256
 import pytest
 import torch
 
+from poise import Corruption
 from poise.corruptions.draws import Random
 
 MASK = (1 << 64) - 1
@@ -34,6 +35,60 @@ def test_the_numbers_are_splitmix64() -> None:
     index = torch.tensor([0, 1, 12345678901])
     drawn = Random(7, "fog/3", index).uniform(5)
     assert drawn.tolist() == [by_hand(7, "fog/3", int(i), 5) for i in index]
+
+
+def normal_by_hand(uniform: list[float], count: int) -> list[float]:
+    half = (count + 1) // 2
+    radius = [math.sqrt(-2 * math.log(u)) for u in uniform[:half]]
+    angle = [2 * math.pi * v for v in uniform[half : 2 * half]]
+    both = [[r * turn(a) for r, a in zip(radius, angle, strict=True)] for turn in (math.cos, math.sin)]
+    return (both[0] + both[1])[:count]
+
+
+@pytest.mark.parametrize("count", [1, 4, 7])
+def test_normal_numbers_are_cosines_then_sines(count: int) -> None:
+    drawn = Random(7, "fog/3", torch.tensor([5])).normal(count)[0]
+    uniform = by_hand(7, "fog/3", 5, count + count % 2)
+    assert drawn.tolist() == pytest.approx(normal_by_hand(uniform, count), abs=1e-12)
+
+
+def test_integers_are_cut() -> None:
+    drawn = Random(7, "fog/3", torch.tensor([5])).integers(-3, 4, 9)[0]
+    assert drawn.tolist() == [-3 + math.floor(u * 7) for u in by_hand(7, "fog/3", 5, 9)]
+
+
+def test_an_array_begins_with_a_new_word() -> None:
+    """Snow draws a plane of normal numbers, an odd one here, and an angle."""
+    images = torch.zeros(1, 3, 17, 17, dtype=torch.uint8)
+    noise, turn = Corruption("snow").draw(Random(0, "snow/1", torch.tensor([2])), images, 1)
+    uniform = by_hand(0, "snow/1", 2, 291)
+    assert noise.flatten().tolist() == pytest.approx(normal_by_hand(uniform[:290], 289), abs=1e-12)
+    assert turn.tolist() == uniform[290:]
+
+
+def test_photons_are_looked_up() -> None:
+    images = torch.arange(3 * 16 * 16).remainder(256).to(torch.uint8).view(1, 3, 16, 16)
+    (counts,) = Corruption("shot_noise").draw(Random(4, "shot_noise/2", torch.tensor([9])), images, 2)
+    photons = Corruption("shot_noise").at(2).photons
+    uniform = by_hand(4, "shot_noise/2", 9, images.numel())
+    for level, u, count in zip(images.flatten().tolist(), uniform, counts.flatten().tolist(), strict=True):
+        rate, k, total = level / 255 * photons, 0, 0.0
+        while True:
+            total += math.exp((k * math.log(rate) if rate else 0.0) - rate - math.lgamma(k + 1)) if rate or not k else 0
+            if total > u:
+                break
+            k += 1
+        assert count == k
+
+
+def test_glass_takes_two_offsets_from_one_number() -> None:
+    images = torch.zeros(1, 3, 16, 16, dtype=torch.uint8)
+    glass = Corruption("glass_blur").at(5)
+    (offsets,) = glass.draw(Random(0, "glass_blur/5", torch.tensor([0])), images)
+    side, places = 2 * glass.reach, glass.iterations * (16 - 2 * glass.reach) ** 2
+    across = [u * side for u in by_hand(0, "glass_blur/5", 0, places)]
+    expected = [[math.floor(a) - glass.reach, math.floor((a % 1) * side) - glass.reach] for a in across]
+    assert offsets.flatten(0, 3).tolist() == expected
 
 
 def test_a_stream_moves_on() -> None:

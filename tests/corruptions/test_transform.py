@@ -60,6 +60,10 @@ def test_wrong_settings_fail_when_they_are_made() -> None:
         Corrupt("frosty", 3)
     with pytest.raises(ValueError, match="severity=9"):
         Corrupt("frost", 9)
+    with pytest.raises(ValueError, match="quality=0 must be from 1 to 100"):
+        Corrupt("frost", 3, jpeg=0)
+    with pytest.raises(ValueError, match="seed=None must be a whole number"):
+        Corrupt("frost", 3, seed=None)
 
 
 def test_wrong_images_are_named() -> None:

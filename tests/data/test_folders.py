@@ -204,6 +204,15 @@ def test_a_corrupted_set_from_a_folder_and_from_an_archive_with_its_md5(tmp_path
 
 
 @pytest.mark.usefixtures("_small")
+def test_a_corrupted_set_of_our_own_making_is_not_the_published_one(tmp_path: Path) -> None:
+    write_folder({**corrupted_files(), "CIFAR-10-C/corruption.json": b"{}"}, tmp_path)
+    for place in (tmp_path / "CIFAR-10-C", tmp_path):
+        with pytest.raises(DataNotFound, match="made by  poise corrupt: they are not the published files"):
+            sources.get("cifar10-c", place)
+    assert cache.manifest_of("cifar10-c") is None
+
+
+@pytest.mark.usefixtures("_small")
 def test_a_corrupted_set_of_the_wrong_kind_is_named(tmp_path: Path) -> None:
     write_folder(corrupted_files(fog=np.zeros((5, 32, 32, 3), np.uint8)), tmp_path)
     with pytest.raises(DataNotFound, match=r"fog\.npy is uint8 \(5, 32, 32, 3\), not uint8 \(100, 32, 32, 3\)"):

@@ -78,7 +78,7 @@ def fill_cache(root: Path, published: bool) -> None:
     if published:
         fog = np.zeros((50_000, 32, 32, 3), dtype=np.uint8)
         fog[10_000:10_020] = clean
-        labels = np.zeros(50_000, dtype=np.uint8)
+        labels = np.full(50_000, 9, dtype=np.uint8)  # at other severities no answer is right
         labels[10_000:10_020] = LABELS[:20].numpy()
         cache.store("cifar10-c", [("fog", fog), ("labels", labels)], "here", {})
 
@@ -96,8 +96,91 @@ def test_published_files_are_used_where_they_are(tmp_path: Path, monkeypatch: py
     fill_cache(tmp_path, published=True)
     result = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20)
     assert result.source == "the published files" and result.accuracy["fog"][2] == 1
+    others = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[1, 3, 4, 5], limit=20)
+    assert set(others.accuracy["fog"].values()) == {0}
     generated = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20, source="generated")
     assert generated.source == "generated with seed 0" and generated.accuracy != result.accuracy
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"jpeg": 85}, {"profile": "cifar"}, {"rounding": "truncate"}])
+def test_published_files_have_no_settings(change: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path))
+    fill_cache(tmp_path, published=True)
+    with pytest.raises(ValueError, match=r"change nothing in the published files: .* pass source='generated'"):
+        evaluate(Threshold(), "cifar10-c", corruptions=["fog"], **change)
+    evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[1], source="generated", **change)
+
+
+def test_rounding_is_passed_on() -> None:
+    for rounding in ("nearest", "truncate"):
+        model = Threshold()
+        evaluate(model, (IMAGES, LABELS), corruptions=["snow"], severities=[1], rounding=rounding)
+        means = []
+        evaluate(
+            lambda x: means.append(x.mean()) or torch.zeros(len(x), 2),  # noqa: B023
+            (IMAGES, LABELS),
+            corruptions=["snow"],
+            severities=[1],
+            rounding=rounding,
+        )
+        assert means[1] == (corrupt(IMAGES, "snow", 1, rounding=rounding).float() / 255).mean()
+
+
+def test_iterators_are_used_up_once() -> None:
+    result = evaluate(Threshold(), (IMAGES, LABELS), corruptions=iter(["fog", "snow"]), severities=iter([1, 2, 1]))
+    assert {name: list(row) for name, row in result.accuracy.items()} == {"fog": [1, 2], "snow": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({"batch_size": 0}, ValueError, "batch_size=0 must be a whole number of 1 or more"),
+        ({"limit": 0}, ValueError, "limit=0 must be a whole number of 1 or more"),
+        ({"limit": -1}, ValueError, "limit=-1 must be a whole number of 1 or more"),
+        ({"severities": []}, ValueError, "corruptions and severities must name at least one each"),
+        ({"corruptions": iter(())}, ValueError, "corruptions and severities must name at least one each"),
+        ({"severities": [2.0]}, ValueError, "severity=2.0 must be 1, 2, 3, 4 or 5"),
+        ({"seed": None}, ValueError, "seed=None must be a whole number"),
+        ({"jpeg": 0}, ValueError, "quality=0 must be from 1 to 100"),
+        ({"source": "official"}, ValueError, "source='official' needs data='cifar10-c' or 'cifar100-c'"),
+        ({"data": (IMAGES.numpy(), LABELS.numpy())}, TypeError, "pair of tensors.*; got ndarray, ndarray"),
+        ({"data": IMAGES}, TypeError, "pair of tensors.*; got Tensor"),
+        ({"data": (IMAGES.long(), LABELS)}, ValueError, r"images must be uint8 or floats in \[0, 1\].*got torch.int64"),
+        (
+            {"data": (IMAGES.permute(0, 2, 3, 1), LABELS)},
+            ValueError,
+            r"\[N, 3, H, W\], got torch.uint8 \[40, 32, 32, 3",
+        ),
+        (
+            {"data": (IMAGES, LABELS.float())},
+            ValueError,
+            r"labels must be whole numbers \[N\], got torch.float32 \[40\]",
+        ),
+        ({"data": (IMAGES[..., :15, :], LABELS), "profile": "cifar"}, ValueError, "16 pixels high and wide or more"),
+        ({"data": (IMAGES[..., :20], LABELS)}, ValueError, "no profile is made for 32 x 20 pixels"),
+        (
+            {"data": (IMAGES.repeat(1, 1, 2, 2), LABELS), "profile": "cifar", "corruptions": ["fog", "frost"]},
+            ValueError,
+            "frost of this profile covers at most 62 x 104 pixels, not 64 x 64",
+        ),
+    ],
+)
+def test_nothing_is_measured_for_a_wrong_call(change: dict, error: type[Exception], sentence: str) -> None:
+    model = Threshold()
+    call = {"data": (IMAGES, LABELS), "corruptions": ["fog"], **change}
+    with pytest.raises(error, match=sentence):
+        evaluate(model, **call)
+    assert model.seen == []
+
+
+def test_models_that_do_not_fit_are_named() -> None:
+    pair = (IMAGES, LABELS)
+    with pytest.raises(TypeError, match=r"must return logits \[N, L\], got dict"):
+        evaluate(lambda x: {"logits": x}, pair)
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 2)).double()
+    with pytest.raises(TypeError, match=r"weights are torch.float64, the images torch.float32: use model.float\(\)"):
+        evaluate(linear, pair)
+    evaluate(linear, (IMAGES.double() / 255, LABELS), corruptions=["fog"], severities=[1])
 
 
 def test_progress_counts_settings() -> None:

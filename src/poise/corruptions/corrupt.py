@@ -12,13 +12,13 @@ from difflib import get_close_matches
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice
+from poise.choices import is_whole, require_choice, require_whole
 from poise.corruptions.draws import Random
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.motion import MotionBlur
 from poise.corruptions.pixels import divided
 from poise.corruptions.profiles import PROFILES, Setting
-from poise.corruptions.weather import Snow
+from poise.corruptions.weather import Frost, Snow
 from poise.protocols import CORRUPTIONS, SEVERITIES
 
 _SIDES = {32: "cifar", 64: "tiny", 224: "imagenet"}
@@ -46,10 +46,17 @@ class Corruption:
 
     def at(self, severity: int) -> Setting:
         """Its constants at a severity."""
-        if severity not in SEVERITIES:
+        if not is_whole(severity) or severity not in SEVERITIES:
             raise ValueError(f"severity={severity!r} must be 1, 2, 3, 4 or 5")
         setting = PROFILES[self.profile][self.name][severity - 1]
         return replace(setting, rounding=self.rounding) if isinstance(setting, MotionBlur | Snow) else setting
+
+    def require_size(self, height: int, width: int) -> None:
+        """ValueError for images that are too small, or larger than the photographs of frost."""
+        _require_smallest(height, width)
+        setting = self.at(SEVERITIES[0])
+        if isinstance(setting, Frost):
+            setting.require_size(height, width)
 
     def draw(self, random: Random, images: Tensor, severity: int) -> tuple[Tensor, ...]:
         """All its random numbers for these images, bytes [B, 3, H, W]."""
@@ -80,16 +87,27 @@ def corrupt(
     jpeg      quality of a second JPEG pass; ImageNet-C was saved at 85.
     memory    bytes that may be in use at once, about; by default 64 MB, on a GPU 2 GB.
     """
+    require_whole("seed", seed)
     pixels = _as_bytes(images)
-    corruption = Corruption(name, profile or _profile_of(pixels), rounding)
+    corruption = Corruption(name, profile or profile_for(*pixels.shape[2:]), rounding)
     setting = corruption.at(severity)
+    saved = None if jpeg is None else Jpeg(jpeg)
     names = _as_index(index, pixels)
     result = torch.empty_like(pixels)
     for part in _parts(pixels, memory):
         random = Random(seed, f"{name}/{severity}", names[part])
         changed = setting.apply(pixels[part], *setting.draw(random, pixels[part]))
-        result[part] = changed if jpeg is None else Jpeg(jpeg).apply(changed)
+        result[part] = changed if saved is None else saved.apply(changed)
     return _as_given(result, images)
+
+
+def profile_for(height: int, width: int) -> str:
+    """The profile that was made for images of this size."""
+    if height != width or height not in _SIDES:
+        raise ValueError(
+            f"no profile is made for {height} x {width} pixels: name one of {', '.join(map(repr, PROFILES))}"
+        )
+    return _SIDES[height]
 
 
 def require_corruption(name: str) -> None:
@@ -106,8 +124,7 @@ def _as_bytes(images: Tensor) -> Tensor:
     if images.dim() not in (3, 4) or images.shape[-3] != 3:
         hint = ": its channels are last, permute them" if images.dim() in (3, 4) and images.shape[-1] == 3 else ""
         raise ValueError(f"images must have shape [B, 3, H, W] or [3, H, W], got {list(images.shape)}{hint}")
-    if min(images.shape[-2:]) < _SMALLEST:
-        raise ValueError(f"images must be {_SMALLEST} pixels high and wide or more, got {list(images.shape[-2:])}")
+    _require_smallest(*images.shape[-2:])
     images = images if images.dim() == 4 else images[None]
     if images.dtype == torch.uint8:
         return images.contiguous()
@@ -118,6 +135,11 @@ def _as_bytes(images: Tensor) -> Tensor:
     return images.detach().float().mul(255).round_().to(torch.uint8).contiguous()
 
 
+def _require_smallest(height: int, width: int) -> None:
+    if min(height, width) < _SMALLEST:
+        raise ValueError(f"images must be {_SMALLEST} pixels high and wide or more, got {height} x {width}")
+
+
 def _as_given(result: Tensor, images: Tensor) -> Tensor:
     result = result.view(images.shape)
     return result if images.dtype == torch.uint8 else divided(result.to(images.dtype), 255)
@@ -125,20 +147,12 @@ def _as_given(result: Tensor, images: Tensor) -> Tensor:
 
 def _as_index(index: Tensor | Sequence[int] | int | None, images: Tensor) -> Tensor:
     names = torch.arange(len(images)) if index is None else torch.as_tensor(index)
+    names = names if names.numel() else names.long()  # an empty list makes a tensor of floats
     if names.is_floating_point() or names.dtype == torch.bool or names.numel() != len(images) or names.dim() > 1:
         raise ValueError(
             f"index must hold one whole number per image, {len(images)}; got {list(names.shape)} {names.dtype}"
         )
     return names.reshape(-1).to(images.device, torch.int64)
-
-
-def _profile_of(images: Tensor) -> str:
-    height, width = images.shape[2:]
-    if height != width or height not in _SIDES:
-        raise ValueError(
-            f"no profile is made for {height} x {width} pixels: name one of {', '.join(map(repr, PROFILES))}"
-        )
-    return _SIDES[height]
 
 
 def _parts(images: Tensor, memory: int | None) -> list[slice]:

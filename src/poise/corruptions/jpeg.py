@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from poise.choices import is_whole
 from poise.corruptions.draws import Random
 from poise.corruptions.pixels import replicate
 
@@ -34,7 +35,7 @@ class Jpeg:
     quality: int
 
     def __post_init__(self) -> None:
-        if self.quality not in range(1, 101):
+        if not is_whole(self.quality) or self.quality not in range(1, 101):
             raise ValueError(f"quality={self.quality!r} must be from 1 to 100")
 
     def draw(self, random: Random, images: Tensor) -> tuple[()]:

@@ -10,7 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poise.choices import require_whole
 from poise.corruptions.corrupt import Corruption, corrupt
+from poise.corruptions.jpeg import Jpeg
+from poise.corruptions.rgb import as_rgb
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class Corrupt:
 
     def __post_init__(self) -> None:
         Corruption(self.name, self.profile or "cifar", self.rounding).at(self.severity)
+        require_whole("seed", self.seed)
+        if self.jpeg is not None:
+            Jpeg(self.jpeg)
 
     def __call__(self, image: Any, index: int | None = None) -> Any:
         if isinstance(image, Tensor):
@@ -37,7 +43,7 @@ class Corrupt:
         if not hasattr(image, "convert"):
             raise TypeError(f"image must be a tensor [3, H, W] or a PIL image, got {type(image).__name__}")
         width, height = image.size
-        pixels = torch.frombuffer(bytearray(image.convert("RGB").tobytes()), dtype=torch.uint8)
+        pixels = torch.frombuffer(bytearray(as_rgb(image).tobytes()), dtype=torch.uint8)
         changed = self._corrupt(pixels.view(height, width, 3).permute(2, 0, 1), index)
         from PIL import Image  # whoever passes a PIL image has it
 

@@ -49,15 +49,19 @@ class Frost:
     frost: float
     scale: float
 
+    def require_size(self, height: int, width: int) -> None:
+        """ValueError unless the smallest photograph is larger than this."""
+        most = [min(sides) - 1 for sides in zip(*(p.shape[1:] for p in pictures(self.scale)), strict=True)]
+        if height > most[0] or width > most[1]:
+            raise ValueError(
+                f"frost of this profile covers at most {most[0]} x {most[1]} pixels, not {height} x {width}"
+            )
+
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor]:
         """Which of five photographs, and where the piece begins [B, 2]; the last possible place is never drawn."""
+        self.require_size(*images.shape[2:])
         sizes = torch.tensor([picture.shape[1:] for picture in pictures(self.scale)], device=images.device)
         size = torch.tensor(images.shape[2:], device=images.device)
-        if bool((sizes <= size).any()):
-            most, got = ([*map(int, sides)] for sides in (sizes.amin(0) - 1, size))
-            raise ValueError(
-                f"frost of this profile covers at most {most[0]} x {most[1]} pixels, not {got[0]} x {got[1]}"
-            )
         which = random.integers(0, len(sizes))
         return which, (random.uniform(2) * (sizes[which] - size)).long()
 

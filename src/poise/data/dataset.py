@@ -106,6 +106,8 @@ def corrupted(num_classes: int, num_images: int = 10_000) -> Reader:
     count = len(SEVERITIES) * num_images
 
     def read(files: Files) -> Iterator[tuple[str, Item]]:
+        if made := first(files, "corruption.json"):
+            raise DataMismatch(f"{made} says that these were made by  poise corrupt: they are not the published files")
         found = {item: first(files, f"{item}.npy") for item in ("labels", *CORRUPTIONS)}
         _require_all([item for item, name in found.items() if name is not None], files)
         for item, name in found.items():

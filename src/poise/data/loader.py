@@ -29,6 +29,11 @@ def batch_seed(seed: int, epoch: int, batch: int) -> int:
     return int(Stream(seed, "batch", epoch, batch).bits(1)[0] >> np.uint64(1))
 
 
+def epoch_seed(seed: int, epoch: int, process: int = 0) -> int:
+    """The seed of all that one process draws in one epoch, for a loop that goes on from whole epochs only."""
+    return int(Stream(seed, "epoch", epoch, process).bits(1)[0] >> np.uint64(2))
+
+
 @dataclass(frozen=True, eq=False)
 class DeviceLoader:
     """images uint8 [N, C, H, W] and labels [N] on one device; see `on_device`."""

@@ -22,11 +22,11 @@ def surroundings(device: torch.device) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """That of the checkout this file lies in, with a + if files differ from it; None for an installed package."""
-    here = Path(__file__).parent
+    """That of the checkout this file lies in, with a + if the package differs from it; None for an installed one."""
+    here = Path(__file__).parents[1]
     try:
         found = _git(here, "rev-parse", "--short", "HEAD")
-        return found + ("+" if _git(here, "status", "--porcelain", "--untracked-files=no", "--", str(here)) else "")
+        return found + ("+" if _git(here, "status", "--porcelain", "--", str(here)) else "")
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -23,15 +23,19 @@ from torch import nn
 
 from poise.data.loader import DeviceLoader, on_device
 from poise.data.task import Examples, Task
+from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import busy, differing, slug, write_json
+from poise.experiments.folders import busy, differing, slug
+from poise.experiments.logs import notes
+from poise.experiments.trunks import beginning, loss_of, quiet_steps
 from poise.objectives.xe import XE
-from poise.schedules import as_schedule
+from poise.reporting.files import write_json
 from poise.training.accuracy import count_right
 from poise.training.checkpoint import Checkpoint, newest
 from poise.training.errors import TrainingError
 from poise.training.loop import Fit, Now, fit
+from poise.training.plan import in_layout
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Runner:
 
     share_trunks  train what methods have in common once.
     keep_every    seconds between checkpoints.
+    tensorboard   write the epochs for TensorBoard, too.
     """
 
     experiment: Experiment
@@ -60,13 +65,14 @@ class Runner:
     device: torch.device
     share_trunks: bool = True
     keep_every: float = 30.0
+    tensorboard: bool = False
     listen: Listener = lambda event: None
 
     def run(self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Path]:
         """The records of these methods and seeds, in that order; what another process is at is left to it."""
         chosen = [method for method in self.experiment.methods if methods is None or method.name in methods]
         numbers = range(self.experiment.seeds) if seeds is None else seeds
-        write_json(self.folder / "experiment.json", self.experiment.facts())
+        self._write(self.folder / "experiment.json", self.experiment.facts())
         for method in chosen:
             for seed in numbers:
                 differing(self.record_path(method, seed), repr(self.experiment.recipe(method)))
@@ -77,7 +83,7 @@ class Runner:
                 with busy(path.parent) as mine:
                     if not mine:
                         self.listen(Event(method.name, seed, "is run by another process"))
-                    elif path.exists():
+                    elif share(path.exists()):
                         self.listen(Event(method.name, seed, "is finished"))
                     else:
                         task = task or self.experiment.task()
@@ -94,13 +100,15 @@ class Runner:
     def _one(self, task: Task, method: Method, seed: int) -> None:
         started = datetime.now(UTC)
         path = self.record_path(method, seed)
-        write_json(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
+        self._write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         epochs = self._trunk_epochs(task, method)
         branch = self._trunk(task, method, seed, epochs) if epochs else None
         model, data = self._model(seed), self._data(task, method, seed)
         done = self._fit(task, method, seed, model, data, path.parent, branch=branch)
+        if rank() > 0:
+            return
         self.listen(Event(method.name, seed, "is tested"))
         record = {
             "version": 1,
@@ -118,8 +126,12 @@ class Runner:
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        write_json(path, record)
+        self._write(path, record)
         self.listen(Event(method.name, seed, "is finished"))
+
+    def _write(self, path: Path, content: dict[str, Any]) -> None:
+        if rank() == 0:
+            write_json(path, content)
 
     def _fit(
         self,
@@ -146,6 +158,7 @@ class Runner:
             keep_every=self.keep_every,
             progress=lambda now: self.listen(Event(method.name, seed, what, now)),
             warn=lambda sentence: self.listen(Event(method.name, seed, sentence)),
+            note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
         )
 
     def _trunk_epochs(self, task: Task, method: Method) -> int:
@@ -154,20 +167,21 @@ class Runner:
         quiet = {
             other.name: quiet_steps(other.objective, self.experiment.plan.epochs * steps) // steps
             for other in self.experiment.methods
-            if _beginning(other) == _beginning(method)
+            if beginning(other) == beginning(method)
         }
         sharing = [epochs for epochs in quiet.values() if epochs > 0]
         return min(sharing) if self.share_trunks and quiet[method.name] > 0 and len(sharing) > 1 else 0
 
     def _trunk(self, task: Task, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
-        recipe = (self.experiment.task, self.experiment.network, self.experiment.plan, _beginning(method), epochs)
+        recipe = (self.experiment.task, self.experiment.network, self.experiment.plan, beginning(method), epochs)
         folder = self.folder / "trunks" / sha256(repr(recipe).encode()).hexdigest()[:12] / f"seed-{seed:02d}"
-        plain = replace(method, objective=XE(loss=_loss(method)))
+        plain = replace(method, objective=XE(loss=loss_of(method)))
         while True:
             with busy(folder) as mine:
                 if mine:
                     self._fit(task, plain, seed, self._model(seed), self._data(task, plain, seed), folder, until=epochs)
+                    share(None)  # the first process has written its last checkpoint
                     found = newest(folder, lambda sentence: None)
                     if found is None or len(found.facts["log"]) != epochs:
                         raise TrainingError(f"{folder} has no whole checkpoint: remove it to train it again")
@@ -179,12 +193,13 @@ class Runner:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self.experiment.network()
-        placed: nn.Module = model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return placed
+        return in_layout(model.to(self.device), self.experiment.plan)
 
     def _data(self, task: Task, method: Method, seed: int) -> DeviceLoader:
         images, labels = on_device(task.train.x, task.train.y, self.device)
-        return DeviceLoader(images, labels, self.experiment.plan.batch_size, method.augment, seed)
+        plan = self.experiment.plan
+        images = images.contiguous(memory_format=plan.layout)
+        return DeviceLoader(images, labels, plan.batch_size, method.augment, seed)
 
     def _tested(self, task: Task, model: nn.Module) -> dict[str, Any]:
         """Scores, the counts behind them, and the accuracy on validation."""
@@ -200,23 +215,6 @@ class Runner:
 
     def _counts(self, model: nn.Module, images: torch.Tensor, labels: torch.Tensor, num_classes: int) -> torch.Tensor:
         return count_right(model, images, labels, num_classes, bfloat16=self.experiment.plan.precision == "bfloat16")
-
-
-def quiet_steps(objective: Any, total: int) -> int:
-    """The steps, from the first on, in which an objective is plain cross-entropy."""
-    if isinstance(objective, XE):
-        return total
-    schedule = as_schedule(getattr(objective, "weight", 1.0))
-    return next((step for step in range(total) if schedule(step) != 0), total)
-
-
-def _beginning(method: Method) -> tuple[Any, Any]:
-    """What decides how a method begins: its augmentation and its loss."""
-    return method.augment, _loss(method)
-
-
-def _loss(method: Method) -> Any:
-    return getattr(method.objective, "loss", None)
 
 
 def _accuracy(counts: torch.Tensor) -> float:

@@ -10,6 +10,7 @@ Expected (the paper, XE / FCL): BAL .925 / .921, BAL+UN .412 / .638, BAL+NUN .54
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from poise.data.cache import load
@@ -45,6 +46,7 @@ class NoisyDigits:
         deviation = pixel_deviation(parts["train"].x)
         test = parts["test"]
 
+        @cache
         def noisy(uniform: bool) -> Examples:
             noise = PixelNoise(share=self.noise, uniform=uniform, seed=self.noise_seed)
             return Examples(noise(test.x, deviation), test.y)

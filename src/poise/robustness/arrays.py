@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from poise.corruptions.corrupt import corrupt
-from poise.robustness.output import Making, Progress, claim, new_file, silent
+from poise.robustness.output import Making, Progress, claim, silent
+from poise.robustness.parts import new_file
 
 _AT_ONCE = 2000
 
@@ -29,13 +30,12 @@ def write_arrays(
     """Write [S * N, H, W, 3] for each corruption; those that are there already are left, so that a killed run goes on.
 
     images  uint8 [N, H, W, 3]; image i draws the numbers of index i.
-    labels  [N] or None; written as uint8 or int64, repeated for each severity.
+    labels  whole numbers [N], 0 or more, or None; written as uint8 or int64, repeated for each severity.
     """
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
-        raise ValueError(f"images must be uint8 [N, H, W, 3], got {images.dtype} {list(images.shape)}")
-    if labels is not None and labels.shape != images.shape[:1]:
-        raise ValueError(f"{len(images)} images need as many labels, got {list(labels.shape)}")
-    claim(out, making, {"images": sha256(np.ascontiguousarray(images).data).hexdigest(), "shape": list(images.shape)})
+    require_images(images)
+    making.require_size(*images.shape[1:3])
+    small = None if labels is None else _small(labels, len(images))
+    claim(out, making, {"images": _digest(images), "shape": list(images.shape), "labels": _digest(small)})
     total = len(making.corruptions) * len(making.severities) * len(images)
     done = 0
     for name in making.corruptions:
@@ -45,10 +45,30 @@ def write_arrays(
             )
         done += len(making.severities) * len(images)
         progress(name, done, total)
-    if labels is not None and not (out / "labels.npy").exists():
-        small = labels.astype(np.uint8) if labels.max(initial=0) < 256 else labels.astype(np.int64)
-        with new_file(out / "labels.npy") as stream:
+    if small is not None and not (out / "labels.npy").exists():
+        with new_file(out, "labels.npy") as stream:
             np.save(stream, np.tile(small, len(making.severities)))
+
+
+def require_images(images: np.ndarray) -> None:
+    """ValueError unless it holds pictures, channels last."""
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
+        raise ValueError(f"images must be uint8 [N, H, W, 3], got {images.dtype} {list(images.shape)}")
+
+
+def _small(labels: np.ndarray, count: int) -> np.ndarray:
+    """As bytes where they fit; ValueError unless they are whole numbers, 0 or more, one per image."""
+    if labels.shape != (count,):
+        raise ValueError(f"{count} images need as many labels, got {list(labels.shape)}")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"labels must be whole numbers, got {labels.dtype}")
+    if labels.min(initial=0) < 0:
+        raise ValueError(f"labels must be 0 or more, got {labels.min()}")
+    return labels.astype(np.uint8 if labels.max(initial=0) < 256 else np.int64)
+
+
+def _digest(array: np.ndarray | None) -> str | None:
+    return None if array is None else sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
 def _write_one(
@@ -60,7 +80,7 @@ def _write_one(
         "fortran_order": False,
         "shape": (len(making.severities) * len(images), *images.shape[1:]),
     }
-    with new_file(out / f"{name}.npy") as stream:
+    with new_file(out, f"{name}.npy") as stream:
         np.lib.format.write_array_header_1_0(stream, header)
         for number, severity in enumerate(making.severities):
             for start in range(0, len(images), _AT_ONCE):

@@ -5,32 +5,37 @@ Axes: N images, H rows, W columns, L classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from poise.choices import require_choice
+from poise.choices import require_choice, require_whole
 from poise.classifier import evaluating
-from poise.corruptions.corrupt import Corruption, corrupt
+from poise.corruptions.corrupt import corrupt, profile_for
 from poise.data.errors import DataNotFound
 from poise.protocols import CORRUPTIONS, SEVERITIES
+from poise.robustness.output import Making
 from poise.robustness.scores import Robustness
 
 Progress = Callable[[str, int, int], None]
+Model = Callable[[Tensor], Tensor]
+Show = Callable[[str, int], tuple[Tensor, Tensor]]
 _CLEAN = {"cifar10-c": "cifar10", "cifar100-c": "cifar100"}
 
 
 def evaluate(
-    model: Callable[[Tensor], Tensor],
+    model: Model,
     data: str | tuple[Tensor, Tensor],
     *,
-    corruptions: Sequence[str] = CORRUPTIONS,
-    severities: Sequence[int] = SEVERITIES,
+    corruptions: Iterable[str] = CORRUPTIONS,
+    severities: Iterable[int] = SEVERITIES,
     profile: str | None = None,
     seed: int = 0,
+    rounding: str = "nearest",
     jpeg: int | None = None,
     limit: int | None = None,
     batch_size: int = 1000,
@@ -46,30 +51,25 @@ def evaluate(
     limit     only the first images.
     device    by default that of the model's weights, or the CPU.
     source    "generated" by `poise.corrupt`, "official" from the published files in the cache, or "auto": those files
-              if they are there. The result says which.
+              if they are there. The result says which. They leave nothing to profile, seed, rounding and jpeg.
     progress  called with the corruption, how many of the settings are done, and how many there are.
     """
-    wanted = [(name, severity) for name in corruptions for severity in severities]
-    for name, severity in wanted:
-        Corruption(name, profile or "cifar").at(severity)
+    making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, rounding, jpeg)
     require_choice("source", source, "auto", "generated", "official")
-    place = _device_of(model) if device is None else torch.device(device)
-    test = _find(data, limit, source)
-    images, labels = test.images.to(place), test.labels.to(place)
-    accuracy: dict[str, dict[int, float]] = {name: {} for name in corruptions}
+    require_whole("batch_size", batch_size, least=1)
+    test = _find(data, limit, source).to(_device_of(model) if device is None else torch.device(device))
+    show = _corrupted(test, making, profile)
+    wanted = [(name, severity) for name in making.corruptions for severity in making.severities]
+    accuracy: dict[str, dict[int, float]] = {name: {} for name in making.corruptions}
     mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
     with mode, torch.inference_mode():
-        clean = _accuracy(model, images, labels, batch_size)
+        clean = _accuracy(model, test.images, test.labels, batch_size)
         for done, (name, severity) in enumerate(wanted):
             if progress is not None:
                 progress(name, done, len(wanted))
-            if test.published is None:
-                shown, answers = corrupt(images, name, severity, profile, seed=seed, jpeg=jpeg), labels
-            else:
-                shown, answers = (part.to(place) for part in test.published(name, severity))
-            accuracy[name][severity] = _accuracy(model, shown, answers, batch_size)
+            accuracy[name][severity] = _accuracy(model, *show(name, severity), batch_size)
     origin = f"generated with seed {seed}" if test.published is None else "the published files"
-    return Robustness(test.name, len(labels), origin, clean, accuracy)
+    return Robustness(test.name, len(test.labels), origin, clean, accuracy)
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,57 @@ class _Test:
     name: str
     images: Tensor
     labels: Tensor
-    published: Callable[[str, int], tuple[Tensor, Tensor]] | None = None
+    published: Show | None = None
+
+    def to(self, device: torch.device) -> _Test:
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+
+
+def _unique(things: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(things))
+
+
+def _corrupted(test: _Test, making: Making, profile: str | None) -> Show:
+    """Images and labels of a corruption and severity; ValueError where they cannot be had as they are wanted."""
+    if test.published is not None:
+        published, device = test.published, test.labels.device
+        if profile is not None or replace(making, corruptions=CORRUPTIONS, severities=SEVERITIES) != Making():
+            raise ValueError(
+                "profile, seed, rounding and jpeg change nothing in the published files: leave them out, "
+                "or pass source='generated'"
+            )
+        return lambda name, severity: _moved(published(name, severity), device)
+    height, width = test.images.shape[2:]
+    making = replace(making, profile=profile or profile_for(height, width))
+    making.require_size(height, width)
+
+    def generated(name: str, severity: int) -> tuple[Tensor, Tensor]:
+        return corrupt(
+            test.images,
+            name,
+            severity,
+            making.profile,
+            seed=making.seed,
+            rounding=making.rounding,
+            jpeg=making.jpeg,
+        ), test.labels
+
+    return generated
+
+
+def _moved(pair: tuple[Tensor, Tensor], device: torch.device) -> tuple[Tensor, Tensor]:
+    return pair[0].to(device), pair[1].to(device)
 
 
 def _find(data: str | tuple[Tensor, Tensor], limit: int | None, source: str) -> _Test:
+    if limit is not None:
+        require_whole("limit", limit, least=1)
     if not isinstance(data, str):
-        images, labels = data
-        if len(images) != len(labels):
-            raise ValueError(f"{len(images)} images need as many labels, got {len(labels)}")
+        images, labels = _pair(data)
+        if source == "official":
+            raise ValueError(
+                "source='official' needs data='cifar10-c' or 'cifar100-c': given images were not published"
+            )
         return _Test("given images", images[:limit], labels[:limit])
     require_choice("data", data, *_CLEAN)
     from poise.data.cache import load, manifest_of  # numpy is an extra
@@ -106,17 +149,55 @@ def _find(data: str | tuple[Tensor, Tensor], limit: int | None, source: str) -> 
     return _Test(data, *clean, published)
 
 
-def _accuracy(model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor, batch_size: int) -> float:
+def _pair(data: Any) -> tuple[Tensor, Tensor]:
+    if not isinstance(data, tuple | list) or len(data) != 2 or not all(isinstance(part, Tensor) for part in data):
+        got = ", ".join(type(part).__name__ for part in data) if isinstance(data, tuple | list) else type(data).__name__
+        raise TypeError(f"data must be a name, or a pair of tensors: images and labels (torch.as_tensor); got {got}")
+    images, labels = data
+    if images.dim() != 4 or images.shape[1] != 3 or not (images.dtype == torch.uint8 or images.is_floating_point()):
+        raise ValueError(
+            f"images must be uint8 or floats in [0, 1] [N, 3, H, W], got {images.dtype} {list(images.shape)}"
+        )
+    if labels.dim() != 1 or labels.is_floating_point():
+        raise ValueError(f"labels must be whole numbers [N], got {labels.dtype} {list(labels.shape)}")
+    if len(images) != len(labels):
+        raise ValueError(f"{len(images)} images need as many labels, got {len(labels)}")
+    return images, labels
+
+
+def _accuracy(model: Model, images: Tensor, labels: Tensor, batch_size: int) -> float:
     right = torch.zeros((), dtype=torch.int64, device=labels.device)
     for start in range(0, len(labels), batch_size):
         x, y = images[start : start + batch_size], labels[start : start + batch_size]
-        logits = model(x.float() / 255 if x.dtype == torch.uint8 else x)
-        if logits.dim() != 2 or len(logits) != len(x):
-            raise ValueError(f"the model must return logits [N, L] for {len(x)} images, got {list(logits.shape)}")
+        logits = _logits(model, x.float() / 255 if x.dtype == torch.uint8 else x)
         right += (logits.argmax(1) == y).sum()
     return int(right) / max(len(labels), 1)
 
 
-def _device_of(model: Callable[[Tensor], Tensor]) -> torch.device:
-    weights = next(model.parameters(), None) if isinstance(model, nn.Module) else None
-    return torch.device("cpu") if weights is None else weights.device
+def _logits(model: Model, x: Tensor) -> Tensor:
+    """What the model says [N, L]; a model that fails on images of another precision than its own is told so."""
+    try:
+        logits = model(x)
+    except RuntimeError as error:
+        weight = _weight_of(model)
+        if weight is None or weight.dtype == x.dtype:
+            raise
+        raise TypeError(
+            f"the model's weights are {weight.dtype}, the images {x.dtype}: use model.float() or torch.autocast"
+        ) from error
+    if not isinstance(logits, Tensor):
+        raise TypeError(
+            f"the model must return logits [N, L], got {type(logits).__name__}: pass a function picking them"
+        )
+    if logits.dim() != 2 or len(logits) != len(x):
+        raise ValueError(f"the model must return logits [N, L] for {len(x)} images, got {list(logits.shape)}")
+    return logits
+
+
+def _device_of(model: Model) -> torch.device:
+    weight = _weight_of(model)
+    return torch.device("cpu") if weight is None else weight.device
+
+
+def _weight_of(model: Model) -> Tensor | None:
+    return next(model.parameters(), None) if isinstance(model, nn.Module) else None

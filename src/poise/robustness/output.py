@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 
+from poise.choices import require_whole
 from poise.corruptions.corrupt import Corruption
+from poise.corruptions.jpeg import Jpeg
 from poise.protocols import CORRUPTIONS, SEVERITIES
+from poise.robustness.parts import is_part, new_file, sweep
 
 Progress = Callable[[str, int, int], None]
 _MANIFEST = "corruption.json"
@@ -35,9 +36,19 @@ class Making:
     jpeg: int | None = None
 
     def __post_init__(self) -> None:
+        if not self.corruptions or not self.severities:
+            raise ValueError("corruptions and severities must name at least one each")
+        require_whole("seed", self.seed)
+        if self.jpeg is not None:
+            Jpeg(self.jpeg)
         for name in self.corruptions:
             for severity in self.severities:
                 Corruption(name, self.profile, self.rounding).at(severity)
+
+    def require_size(self, height: int, width: int) -> None:
+        """ValueError for images that one of the corruptions cannot take."""
+        for name in self.corruptions:
+            Corruption(name, self.profile, self.rounding).require_size(height, width)
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -45,47 +56,46 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
-    """Make the folder, or go on in one that was begun with the same images and settings; else an OutputError.
+    """Make the folder, or go on in one that was begun with the same source and settings; else an OutputError.
 
-    Corruptions may come later: each has files of its own.
+    Corruptions may come later: each has files of its own. What a killed run left half written is removed.
     """
-    facts = json.loads(json.dumps({"source": source, **asdict(making)}))
+    facts = json.loads(json.dumps({**source, **asdict(making)}, default=int))
     del facts["corruptions"]
     manifest = out / _MANIFEST
     if manifest.exists():
-        held = _read(manifest)
-        different = [key for key in facts if held.get(key) != facts[key]]
-        if different:
-            was, now = (record.get(different[0]) for record in (held, facts))
-            raise OutputError(
-                f"{out} holds a set with another {different[0]} ({was}, not {now}): choose another folder"
-            )
-        return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        _require_same(out, _read(manifest), facts)
+    elif out.exists() and (not out.is_dir() or not all(map(is_part, out.iterdir()))):
         raise OutputError(f"{out} holds something else: choose an empty or a new folder")
     out.mkdir(parents=True, exist_ok=True)
-    with new_file(manifest) as stream:
-        stream.write(json.dumps(facts, indent=1).encode())
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears whole, or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as stream:
-            yield stream
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    sweep(out)
+    if not manifest.exists():
+        with new_file(out, _MANIFEST) as stream:
+            stream.write(json.dumps(facts, indent=1).encode())
 
 
 def device_for(name: str) -> torch.device:
-    """A device that is there."""
+    """A device that is there and can do it: the corruptions need float64, which not every kind has."""
     device = torch.device(name)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device 'cuda': there is none here, use cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {name!r}: the corruptions run on cpu and cuda")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {name!r}: there is none here, use cpu")
     return device
+
+
+def _require_same(out: Path, held: dict[str, Any], facts: dict[str, Any]) -> None:
+    for key, now in facts.items():
+        was = held.get(key)
+        if was != now:
+            raise OutputError(
+                f"{out} holds a set that differs in its {key} ({_short(was)}, not {_short(now)}): choose another folder"
+            )
+
+
+def _short(value: Any) -> Any:
+    """Twelve letters of a digest."""
+    return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else value
 
 
 def _read(manifest: Path) -> dict[str, Any]:

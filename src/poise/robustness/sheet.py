@@ -13,9 +13,9 @@ _NAMES, _HEAD, _GAP = 130, 18, 2
 
 
 def contact_sheet(
-    image: np.ndarray, making: Making, enlarge: int = 1, device: torch.device | str = "cpu"
+    image: np.ndarray, making: Making, index: int = 0, enlarge: int = 1, device: torch.device | str = "cpu"
 ) -> Image.Image:
-    """image: uint8 [H, W, 3]; `enlarge` repeats its pixels."""
+    """image: uint8 [H, W, 3], which draws the numbers of this index; `enlarge` repeats its pixels."""
     height, width = (side * enlarge + _GAP for side in image.shape[:2])
     rows, columns = len(making.corruptions), len(making.severities)
     sheet = Image.new("RGB", (_NAMES + (columns + 1) * width, _HEAD + rows * height), "white")
@@ -28,7 +28,14 @@ def contact_sheet(
         pen.text((4, _HEAD + row * height + height // 2 - 6), name, fill="black")
         for column, severity in enumerate(making.severities, start=1):
             changed = corrupt(
-                pixels, name, severity, making.profile, seed=making.seed, rounding=making.rounding, jpeg=making.jpeg
+                pixels,
+                name,
+                severity,
+                making.profile,
+                seed=making.seed,
+                index=index,
+                rounding=making.rounding,
+                jpeg=making.jpeg,
             )
             place = (_NAMES + column * width, _HEAD + row * height)
             sheet.paste(_enlarged(changed.permute(1, 2, 0).cpu().numpy(), enlarge), place)

@@ -81,7 +81,7 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Opt
     for name, tensor in checkpoint.tensors.items():
         if name.startswith("optimizer/"):
             _, number, key = name.split("/")
-            states.setdefault(int(number), {})[key] = tensor
+            states.setdefault(int(number), {})[key] = tensor.clone()  # an optimizer keeps what it is given
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

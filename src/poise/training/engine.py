@@ -1,17 +1,17 @@
 """How a training step runs: plainly anywhere, and on a GPU as one CUDA graph, compiled if the plan says so.
 
-A step is a pure function of the weights, the optimizer's state and (seed, epoch, batch): the rows of the batch, its
-augmentation and the objective's noise are drawn from generators that are seeded anew for every step. So nothing but
+An epoch is a pure function of the weights, the optimizer's state and (seed, epoch): the order of the rows, the
+augmentation and the objective's noise are drawn from generators that are seeded anew for every epoch. So nothing but
 weights and optimizer needs to be kept to go on, and a branch of a run sees what the whole run would have seen.
 
-A graph holds the data's augmentation, the objective and the optimizer; the rows, the learning rate and the objective's
-weight are tensors that change between replays. There is one graph for the steps in which the weight is 0 and one for
-the others.
+A graph holds the data's augmentation, the objective and the optimizer. What changes from step to step lies in tables on
+the device (rows, learning rate, weight), which the graph reads at a counter that it moves on itself: a step costs the
+host one call. There is one graph for the steps in which the weight is 0 and one for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from poise.classifier import retainable
-from poise.data.loader import DeviceLoader, batch_seed
-from poise.distributed import rank, world_size
+from poise.data.loader import DeviceLoader, epoch_seed
+from poise.distributed import mean_over_processes, rank, world_size
 from poise.objectives.objective import Objective, switched_off
 from poise.schedules import as_schedule
 from poise.training.plan import Plan
@@ -31,12 +31,12 @@ _WARM_UP, _MOST_PARTS = 3, 4
 
 @dataclass(frozen=True, eq=False)
 class LiveWeight:
-    """A schedule that answers with a tensor, filled by the engine before every step."""
+    """A schedule that answers with a tensor: the weight of the step that the graph is at."""
 
-    value: Tensor
+    tables: _Tables
 
     def __call__(self, step: int) -> Any:
-        return self.value
+        return self.tables.now(self.tables.weights)
 
 
 class Engine:
@@ -47,31 +47,26 @@ class Engine:
     ) -> None:
         self.device = data.images.device
         self._model, self._data, self._optimizer, self._plan = model, data, optimizer, plan
+        self._objective, self._schedule = objective, as_schedule(getattr(objective, "weight", 1.0))
         self._captures = self.device.type == "cuda" and world_size() == 1
-        self._schedule = as_schedule(getattr(objective, "weight", 1.0))
-        self._weight = torch.zeros((), device=self.device)
-        self._objective = objective
-        self._augmenting = torch.Generator(self.device)
-        self._rows = torch.zeros(self._local_size(), dtype=torch.int64, device=self.device)
-        self._replays: dict[bool, Callable[[], Tensor]] = {}
-        self._names: dict[bool, list[str]] = {}
         self._step = self._wrapped(TrainStep(model, objective))
+        self._augmenting = torch.Generator(self.device)
+        self._tables = _Tables(len(data), self._local_size(), self.device)
+        self._replays: dict[bool, torch.cuda.CUDAGraph] = {}
+        self._names: dict[bool, list[str]] = {}
 
     def epoch(self, number: int, progress: Callable[[int], None] = lambda batch: None) -> dict[str, Tensor]:
         """Train for an epoch; the parts of the loss at each step, {name: [steps]}, on the CPU."""
         self._model.train()
-        order, steps = self._data.order(number), len(self._data)
-        log = torch.zeros(steps, _MOST_PARTS, device=self.device)
-        kinds = []
-        for batch in range(steps):
-            step = number * steps + batch
-            weight = self._schedule(step)
-            kinds.append(switched_off(weight))
-            self._prepare(order, number, batch, step, weight)
-            parts = self._run(kinds[-1], step)
-            log[batch, : len(parts)] = parts
+        steps = range(number * len(self._data), (number + 1) * len(self._data))
+        weights = [self._schedule(step) for step in steps]
+        self._begin(number, steps, weights)
+        for batch, (step, weight) in enumerate(zip(steps, weights, strict=True)):
+            self._run(switched_off(weight), step)
             progress(batch)
-        return self._named(kinds, log.cpu())
+        names = max((self._names[switched_off(weight)] for weight in weights), key=len)
+        log = mean_over_processes(self._tables.log).cpu()
+        return {name: log[:, column] for column, name in enumerate(names)}
 
     @property
     def description(self) -> str:
@@ -90,31 +85,31 @@ class Engine:
             raise ValueError(f"batch_size={self._data.batch_size} must be a multiple of the {world_size()} processes")
         return size
 
-    def _prepare(self, order: Tensor, number: int, batch: int, step: int, weight: float) -> None:
-        """What changes from step to step."""
-        first = batch * self._data.batch_size + rank() * len(self._rows)
-        self._rows.copy_(order[first : first + len(self._rows)])
-        seed = batch_seed(self._data.seed, number, batch) ^ rank()
+    def _begin(self, number: int, steps: range, weights: list[float]) -> None:
+        """All that is drawn and scheduled for an epoch; each process has its part of every batch."""
+        whole = self._data.order(number)[: len(steps) * self._data.batch_size].view(len(steps), world_size(), -1)
+        self._tables.fill(whole[:, rank()], [self._plan.learning_rate(step) for step in steps], weights)
+        seed = epoch_seed(self._data.seed, number, rank())
         self._augmenting.manual_seed(seed)
-        _default_generator(self.device).manual_seed(seed ^ 0x5DEECE66D)
-        self._weight.fill_(weight)
-        for group in self._optimizer.param_groups:
-            rate = self._plan.learning_rate(step)
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        _default_generator(self.device).manual_seed(seed + 1)
 
-    def _run(self, quiet: bool, step: int) -> Tensor:
+    def _run(self, quiet: bool, step: int) -> None:
         if not self._captures:
-            return self._plainly(quiet, step)
+            self._plainly(quiet, step)
+            return
         if quiet not in self._replays:
             self._replays[quiet] = self._captured(quiet, step)
-        return self._replays[quiet]()
+        self._replays[quiet].replay()
 
-    def _plainly(self, quiet: bool, step: int) -> Tensor:
-        """One step; the parts of its loss [parts]."""
-        x, y = self._data.batch(self._rows, self._augmenting)
+    def _plainly(self, quiet: bool, step: int) -> None:
+        """One step, at the tables' counter."""
+        tables = self._tables
+        x, y = self._data.batch(tables.now(tables.rows), self._augmenting)
+        for group in self._optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].copy_(tables.now(tables.rates))
+            else:
+                group["lr"] = self._plan.learning_rate(step)
         self._optimizer.zero_grad(set_to_none=True)
         with retainable():
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self._plan.precision == "bfloat16"):
@@ -122,37 +117,66 @@ class Engine:
             loss.total.backward()
         self._optimizer.step()
         self._names[quiet] = list(loss.parts)
-        return torch.stack([torch.as_tensor(part, device=self.device).float() for part in loss.parts.values()])
+        tables.note(loss.parts.values())
 
-    def _captured(self, quiet: bool, step: int) -> Callable[[], Tensor]:
-        """A graph of one step. The steps that warm up are undone: weights and optimizer come back."""
+    def _captured(self, quiet: bool, step: int) -> torch.cuda.CUDAGraph:
+        """A graph of one step. The steps that warm up are undone: weights, optimizer, counter and draws come back."""
         live: Any = self._objective
         if hasattr(live, "weight") and not quiet:
-            live = replace(live, weight=LiveWeight(self._weight))
+            live = replace(live, weight=LiveWeight(self._tables))
         self._step = TrainStep(self._model, live)
-        undo = _snapshot(self._model, self._optimizer)
+        undo = [_snapshot(self._model, self._optimizer), self._tables.snapshot()]
+        draws = [(each, each.get_state()) for each in (self._augmenting, _default_generator(self.device))]
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             for _ in range(_WARM_UP):
                 self._plainly(quiet, step)
         torch.cuda.current_stream(self.device).wait_stream(side)
-        undo()
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._augmenting)
         with torch.cuda.graph(graph):
-            parts = self._plainly(quiet, step)
+            self._plainly(quiet, step)
+        for bring_back in undo:
+            bring_back()
+        for generator, state in draws:
+            generator.set_state(state)
+        return graph
 
-        def replay() -> Tensor:
-            graph.replay()
-            return parts
 
-        return replay
+class _Tables:
+    """What changes from step to step, and what a step leaves, on the device; a counter says which step it is."""
 
-    def _named(self, kinds: list[bool], log: Tensor) -> dict[str, Tensor]:
-        """{part: [steps]}; a part that a step does not have is 0 there."""
-        names = max((self._names[kind] for kind in set(kinds)), key=len)
-        return {name: log[:, column] for column, name in enumerate(names)}
+    def __init__(self, steps: int, batch: int, device: torch.device) -> None:
+        self.rows = torch.zeros(steps, batch, dtype=torch.int64, device=device)
+        self.rates, self.weights = torch.zeros(2, steps, device=device).unbind()
+        self.log = torch.zeros(steps, _MOST_PARTS, device=device)
+        self.counter = torch.zeros(1, dtype=torch.int64, device=device)
+
+    def fill(self, rows: Tensor, rates: list[float], weights: list[float]) -> None:
+        self.rows.copy_(rows)
+        self.rates.copy_(torch.tensor(rates))
+        self.weights.copy_(torch.tensor(weights))
+        self.counter.zero_()
+
+    def now(self, table: Tensor) -> Tensor:
+        """The row of this step."""
+        return table.index_select(0, self.counter)[0]
+
+    def note(self, parts: Iterable[Tensor | float]) -> None:
+        """Write down the parts of a loss, and go on to the next step."""
+        values = [torch.as_tensor(part, device=self.log.device).float() for part in parts]
+        values += [self.log.new_zeros(())] * (_MOST_PARTS - len(values))
+        self.log.index_copy_(0, self.counter, torch.stack(values)[None])
+        self.counter += 1
+
+    def snapshot(self) -> Callable[[], None]:
+        counter = self.counter.clone()
+
+        def undo() -> None:
+            self.counter.copy_(counter)
+
+        return undo
 
 
 def _default_generator(device: torch.device) -> torch.Generator:

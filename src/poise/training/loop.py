@@ -63,6 +63,7 @@ def fit(
     keep_every: float = 30.0,
     progress: Callable[[Now], None] = lambda now: None,
     warn: Callable[[str], None] = lambda sentence: None,
+    note: Callable[[list[Entry]], None] = lambda log: None,
 ) -> Fit:
     """Train a model in place.
 
@@ -72,6 +73,7 @@ def fit(
     validate    called after each epoch; its number goes into the log.
     keep_every  seconds between checkpoints; the last epoch always has one.
     warn        told about damaged checkpoints.
+    note        given the log after every epoch.
     """
     begun, last = time.monotonic(), plan.epochs if until is None else until
     optimizer = plan.optimizer(model.parameters(), data.images.device)
@@ -84,6 +86,7 @@ def fit(
             if validate is not None:
                 entry["validation"] = validate(model)
             log.append(entry)
+            note(log)
             if folder is not None and (time.monotonic() - kept >= keep_every or epoch + 1 == last):
                 _keep(folder, model, optimizer, log, spent + time.monotonic() - begun)
                 kept = time.monotonic()
@@ -121,7 +124,13 @@ def _train(
 ) -> Entry:
     start = time.monotonic()
 
+    shown = 0.0
+
     def report(batch: int) -> None:
+        nonlocal shown
+        if (now := time.monotonic()) - shown < 0.1 and batch + 1 < len(data):
+            return
+        shown = now
         progress(Now(epoch, last, batch + 1, len(data), time.monotonic() - begun, log[-1] if log else None))
 
     parts = engine.epoch(epoch, report)
@@ -156,15 +165,17 @@ def _keep(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, log:
 
 @contextmanager
 def _surroundings(model: nn.Module, plan: Plan, data: DeviceLoader) -> Iterator[None]:
-    """The caller's random state and the model's own embed come back."""
+    """The caller's random state, cuDNN's setting and the model's own embed come back."""
     device = data.images.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
         compiled = plan.compile and device.type == "cuda" and hasattr(model, "embed")
         if compiled:
             model.embed = torch.compile(model.embed)  # type: ignore[assignment, arg-type]
         try:
             yield
         finally:
+            torch.backends.cudnn.benchmark = tuned
             if compiled:
                 del model.embed
 

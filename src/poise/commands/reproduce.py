@@ -1,0 +1,166 @@
+"""`poise list`, `poise reproduce NAME` and `poise run FILE`: experiments, from a recipe to records."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
+Seeds = Annotated[int | None, typer.Option(help="How many, from 0 on; by default the recipe's.")]
+Methods = Annotated[list[str] | None, typer.Option("--method", help="One of its methods; repeat it for more.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda; by default the GPU if there is one.")]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the epochs for TensorBoard, too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Name the records in JSON, for scripts.")]
+Jobs = Annotated[int, typer.Option(help="Processes that share the runs.")]
+
+
+def list_experiments() -> None:
+    """The experiments of the paper."""
+    from poise.experiments import shelf
+
+    for name in shelf.names():
+        typer.echo(f"{name}: {shelf.about(name)}")
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="One of `poise list`.")],
+    out: Out = Path("runs"),
+    seeds: Seeds = None,
+    methods: Methods = None,
+    quick: Annotated[bool, typer.Option(help="A small version, for a look.")] = False,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    tensorboard: TensorBoard = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run an experiment of the paper; what is finished is left, what was begun goes on.
+
+    poise reproduce synthetic-mnist --device cuda --jobs 4
+
+    poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
+    """
+    from poise.experiments import shelf
+
+    try:
+        experiment = shelf.find(name, quick)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    _run(experiment, out, seeds, methods, device, jobs, tensorboard, quiet, json)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A Python file with an EXPERIMENT; it is run.")],
+    out: Out = Path("runs"),
+    seeds: Seeds = None,
+    methods: Methods = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    tensorboard: TensorBoard = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run an experiment of your own."""
+    from poise.experiments import shelf
+
+    if not file.is_file():
+        raise typer.BadParameter(f"{file} is not a file")
+    try:
+        experiment = shelf.from_file(file)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    _run(experiment, out, seeds, methods, device, jobs, tensorboard, quiet, json)
+
+
+def _run(
+    experiment: Any,
+    out: Path,
+    seeds: int | None,
+    methods: list[str] | None,
+    device: str,
+    jobs: int,
+    tensorboard: bool,
+    quiet: bool,
+    json: bool,
+) -> None:
+    from poise.distributed import rank, start, stop
+    from poise.experiments.runner import Runner
+    from poise.training.errors import TrainingError
+
+    known = [each.name for each in experiment.methods]
+    for name in methods or []:
+        if name not in known:
+            raise typer.BadParameter(f"no method is called {name!r}: there are {', '.join(known)}")
+    place = start(device_of(device).type)
+    first, helpers = rank() == 0, _helpers(jobs - 1)
+    try:
+        with _bars(quiet or not first) as listen:
+            runner = Runner(experiment, out, place, tensorboard=tensorboard, listen=listen)
+            records = runner.run(methods, None if seeds is None else range(seeds))
+    except (TrainingError, OSError, ModuleNotFoundError) as error:
+        sys.exit(f"poise: {error}")
+    finally:
+        for helper in helpers:
+            helper.wait()
+        stop()
+    if first and json:
+        typer.echo(dumps({"folder": str(runner.folder), "records": [str(path) for path in records]}))
+    elif first:
+        typer.echo(f"{runner.folder}: {len(records)} finished")
+
+
+def _helpers(count: int) -> list[subprocess.Popen[bytes]]:
+    """The same command again, for the runs that nobody is at; they say nothing."""
+    if count < 1:
+        return []
+    words = list(sys.argv[1:])
+    if "--jobs" in words:
+        place = words.index("--jobs")
+        del words[place : place + 2]
+    command = [sys.executable, "-m", "poise", *words]
+    return [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(count)]
+
+
+def device_of(name: str) -> Any:
+    """A device that is there."""
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
+        there = "cpu and cuda" if torch.cuda.is_available() else "cpu"
+        raise typer.BadParameter(f"device {name!r}: this machine has {there}")
+    return torch.device(name)
+
+
+@contextmanager
+def _bars(quiet: bool) -> Iterator[Any]:
+    """A bar per run on a terminal; in a pipe a line for each run that begins or ends."""
+    console = Console(stderr=True, quiet=quiet)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("", total=None, loss="")
+        said: set[str] = set()
+
+        def listen(event: Any) -> None:
+            line = f"{event.method}, seed {event.seed}, {event.what}"
+            if event.now is not None:
+                now = event.now
+                loss = "" if now.last is None else "  ".join(f"{k} {v:.3g}" for k, v in now.last["loss"].items())
+                done, total = now.epoch * now.batches + now.batch, now.epochs * now.batches
+                bars.update(task, description=line, completed=done, total=total, loss=loss)
+            if line not in said and not console.is_terminal:
+                console.print(line, highlight=False)
+            said.add(line)
+
+        yield listen

@@ -1,0 +1,51 @@
+"""`poise table`: what finished runs say, ours beside the paper's."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poise.commands.results import failures, write
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs: one experiment, or several.")]
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    csv = "csv"
+    json = "json"
+
+
+def table(
+    folder: Folder,
+    format: Annotated[Format, typer.Option(help="csv and json have all digits.")] = Format.text,  # noqa: A002
+    out: Annotated[Path | None, typer.Option(help="A file instead of the terminal.")] = None,
+) -> None:
+    """Print the tables of an experiment: mean ± deviation over seeds, what is significant, and the paper's numbers.
+
+    poise table runs/synthetic-mnist
+
+    poise table runs --format latex --out tables.tex
+    """
+    with failures():
+        from poise.reporting.formats import FORMATS
+        from poise.reporting.records import load
+        from poise.reporting.tables import tables_of
+        from poise.reporting.text import text
+
+        tables = [table for results in load(folder) for table in tables_of(results)]
+        if out is not None:
+            write(out, FORMATS[format](tables))
+        elif format == Format.text and sys.stdout.isatty():
+            typer.echo(text(tables, shutil.get_terminal_size().columns, escapes=True), nl=False)
+        else:
+            typer.echo(FORMATS[format](tables), nl=False)

@@ -1,0 +1,92 @@
+"""Captions: which test, seeds, commits and devices stand behind a table, and what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from poise.reporting.records import Results
+
+MEANING = (
+    "Mean ± standard deviation over seeds; ours | paper. Bold: significantly better than every other method of its "
+    "group. ↑ ↓: significantly above or below the first method of its group. Test: two-sided paired t over common "
+    "seeds, p < .05 after Holm's correction over the columns."
+)
+
+ENOUGH = 5  # below, a t test leans hard on its assumption that differences are normal
+
+
+def caption_of(results: Results) -> str:
+    """What the marks mean, and where the numbers come from."""
+    seeds = sorted({record.seed for record in results.records})
+    commits = _distinct(record.commit for record in results.records)
+    devices = _distinct(record.device for record in results.records)
+    parts = [
+        f"{'Seeds' if len(seeds) > 1 else 'One seed:'} {spans(seeds)}",
+        f"{'commits' if len(commits) > 1 else 'commit'} {', '.join(commits) or 'unknown'}",
+        f"on {', '.join(devices) or 'an unknown device'}",
+    ]
+    return f"{MEANING} {'; '.join(parts)}."
+
+
+def notes_of(results: Results) -> tuple[str, ...]:
+    """What to beware of: too few seeds, seeds that are missing, mixed code or devices, shared beginnings."""
+    notes = [*_few_seeds(results), *_missing(results), *_mixed(results), *_trunks(results), *_leakage(results)]
+    return tuple(notes)
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """`0-4, 7` of 0 1 2 3 4 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
+def _few_seeds(results: Results) -> list[str]:
+    single = [method for method, runs in results.runs.items() if len(runs) == 1]
+    few = [method for method, runs in results.runs.items() if 1 < len(runs) < ENOUGH]
+    notes = [f"One seed, so neither deviation nor test: {', '.join(single)}."] if single else []
+    hint = f"Fewer than {ENOUGH} seeds, so that marks are hints at best: {', '.join(few)}."
+    return notes + ([hint] if few else [])
+
+
+def _missing(results: Results) -> list[str]:
+    absent = [method for method in results.experiment.methods if method not in results.runs]
+    notes = [f"Without a finished run: {', '.join(absent)}."] if absent else []
+    seeds = {record.seed for record in results.records}
+    short = {method: sorted(seeds - set(runs)) for method, runs in results.runs.items()}
+    lacking = [f"{method} (seeds {spans(missing)})" for method, missing in short.items() if missing]
+    return notes + ([f"Incomplete: {', '.join(lacking)} missing."] if lacking else [])
+
+
+def _mixed(results: Results) -> list[str]:
+    facts = {
+        "commits": _distinct(record.commit for record in results.records),
+        "devices": _distinct(record.device for record in results.records),
+        "engines": _distinct(record.engine for record in results.records),
+    }
+    mixed = [f"{name} ({', '.join(values)})" for name, values in facts.items() if len(values) > 1]
+    return [f"Mixed in this table: {'; '.join(mixed)}."] if mixed else []
+
+
+def _trunks(results: Results) -> list[str]:
+    shared = {m: next(iter(runs.values())).trunk for m, runs in results.runs.items() if runs}
+    lengths = [f"{method} {trunk.get('epochs')} epochs" for method, trunk in shared.items() if trunk]
+    return [f"Begun once per seed and shared between methods: {', '.join(lengths)}."] if lengths else []
+
+
+def _leakage(results: Results) -> list[str]:
+    overlaps = {method: names for method, names in results.experiment.overlaps.items() if method in results.runs}
+    methods = {names: [m for m, held in overlaps.items() if held == names] for names in overlaps.values() if names}
+    return [
+        f"Leakage: the training augmentation of {' and '.join(among)} resembles tested corruptions "
+        f"({', '.join(names)}); seen and unseen ones stand apart below."
+        for names, among in methods.items()
+    ]
+
+
+def _distinct(values: Iterable[str | None]) -> list[str]:
+    return sorted({value for value in values if value})

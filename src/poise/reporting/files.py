@@ -1,0 +1,59 @@
+"""JSON files that appear whole or not at all, and are named when something is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+
+
+class RecordError(Exception):
+    """A file or a folder that no table can be made of; the message is one sentence that names it."""
+
+
+def write_whole(path: Path, content: str) -> None:
+    """A file that appears whole, or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Atomically, with its folder; numbers that are not finite are a ValueError."""
+    words = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, words)
+
+
+def read_json(path: Path, kind: str) -> dict[str, Any]:
+    """An object of our version, or a RecordError that says why not."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{path} is damaged or cut short: {error}") from None
+    if not isinstance(content, dict) or "version" not in content:
+        raise RecordError(f"{path} is not a Poise {kind}: it has no version")
+    if content["version"] != VERSION:
+        raise RecordError(f"{path} has version {content['version']!r} of the format; this Poise reads {VERSION}")
+    return content
+
+
+def require(path: Path, content: dict[str, Any], kind: str, **kinds: type) -> None:
+    """Fields that must be there, by kind."""
+    for name, wanted in kinds.items():
+        if not isinstance(content.get(name), wanted) or isinstance(content[name], bool):
+            raise RecordError(f"{path} is not a Poise {kind}: its {name!r} is no {wanted.__name__}")

@@ -1,0 +1,134 @@
+"""Tables written down: for the terminal, Markdown, LaTeX, CSV and JSON.
+
+Text, Markdown and LaTeX have one grid in common: a head of two rows (column, then ours and paper), and rows of marks.
+CSV has one line per method and column, JSON the same as objects, both with all digits.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from poise.reporting.grid import Grid, differences_grid, main_grid
+from poise.reporting.tables import MAIN, Row, Table
+from poise.reporting.text import text
+
+_MARKDOWN = re.compile(r"[\\|*]|<(?=[A-Za-z/!])|(?<![^\W_])_|_(?![^\W_])")  # what would be read as more than itself
+_LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "\\": r"\textbackslash{}"}
+_LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "±": r"$\pm$"}  # noqa: RUF001
+_LATEX |= {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$"}  # noqa: RUF001
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """Tables as GitHub shows them; differences in tables of their own."""
+    return "\n\n".join(_markdown(table) for table in tables) + "\n"
+
+
+def latex(tables: Sequence[Table]) -> str:
+    """`table` environments; needs the package booktabs."""
+    return "\n\n".join(_latex(table) for table in tables) + "\n"
+
+
+def as_csv(tables: Sequence[Table]) -> str:
+    """One line per method and column, with all digits; what is unknown is empty."""
+    lines = [line for table in tables for line in _lines(table)]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return stream.getvalue()
+
+
+def as_json(tables: Sequence[Table]) -> str:
+    """A list of tables, with all digits; what is unknown is null."""
+    return json.dumps([_object(table) for table in tables], indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "latex": latex,
+    "csv": as_csv,
+    "json": as_json,
+}
+
+
+def _markdown(table: Table) -> str:
+    differences = differences_grid(table)
+    parts = [f"### {_cell(table.title)}", _markdown_grid(main_grid(table))]
+    parts += [_cell(table.caption)] if table.name == MAIN else []
+    parts += ["\n".join(f"- {_cell(note)}" for note in table.notes)] if table.notes else []
+    if differences.rows:
+        parts += ["Difference, 95 % interval, p after Holm:", _markdown_grid(differences)]
+    return "\n\n".join(parts)
+
+
+def _markdown_grid(grid: Grid) -> str:
+    head = [_cell(name) for name in grid.flat_head()]
+    rows = [[f"**{_cell(mark.text)}**" if mark.bold else _cell(mark.text) for mark in row] for row in grid.rows]
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *rows])
+
+
+def _cell(words: str) -> str:
+    return _MARKDOWN.sub(r"\\\g<0>", words)
+
+
+def _latex(table: Table) -> str:
+    grid = main_grid(table)
+    spans = [rf"\multicolumn{{{width}}}{{c}}{{{_tex(name)}}}" for name, width in grid.head]
+    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{@{{}}l{'r' * (len(grid.under) - 1)}@{{}}}}"]
+    lines += [r"\toprule", f"{' & '.join(spans)} \\\\", f"{' & '.join(map(_tex, grid.under))} \\\\", r"\midrule"]
+    for number, row in enumerate(grid.rows):
+        lines += [r"\midrule"] if number in grid.rules else []
+        cells = [rf"\textbf{{{_tex(mark.text)}}}" if mark.bold else _tex(mark.text) for mark in row]
+        lines.append(f"{' & '.join(cells)} \\\\")
+    caption = _tex(" ".join([f"{table.title}.", table.caption, *table.notes]))
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"])
+
+
+def _tex(words: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in words)
+
+
+def _object(table: Table) -> dict[str, Any]:
+    names = ("experiment", "name", "title", "caption", "notes")
+    return {**{name: getattr(table, name) for name in names}, "cells": _lines(table)}
+
+
+def _lines(table: Table) -> list[dict[str, Any]]:
+    return [line for row in table.rows for line in _cells(table, row)]
+
+
+def _cells(table: Table, row: Row) -> list[dict[str, Any]]:
+    nothing = dict.fromkeys(("mean", "seeds", "low", "high", "p", "holm"))
+    found = []
+    for column, cell in zip(table.columns, row.cells, strict=True):
+        gap = asdict(cell.difference) if cell.difference else nothing
+        found.append(
+            {
+                "experiment": table.experiment,
+                "table": table.name,
+                "group": row.group,
+                "method": row.method,
+                "column": column.name,
+                "lower_is_better": column.lower_is_better,
+                "seeds": cell.ours.seeds if cell.ours else 0,
+                "mean": cell.ours.mean if cell.ours else None,
+                "std": cell.ours.std if cell.ours else None,
+                "paper_mean": cell.paper.mean if cell.paper else None,
+                "paper_std": cell.paper.std if cell.paper else None,
+                "bold": cell.bold,
+                "against": row.against,
+                "difference": gap["mean"],
+                "common_seeds": gap["seeds"],
+                **{name: gap[name] for name in ("low", "high", "p", "holm")},
+                "significant": bool(cell.difference and cell.difference.significant),
+            }
+        )
+    return found

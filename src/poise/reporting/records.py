@@ -1,0 +1,200 @@
+"""What a finished run leaves on disk, written whole or not at all, and read with suspicion.
+
+<experiment>/experiment.json                 columns, methods, groups, the paper's numbers
+<experiment>/<method>/seed-03/record.json    one run: recipe, scores, log, where and when
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from poise.reporting.columns import Column, Counts
+from poise.reporting.files import VERSION, RecordError, read_json, require, write_json
+from poise.reporting.recipes import differences
+
+EXPERIMENT = "experiment.json"
+RECORD = "record.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished run."""
+
+    experiment: str
+    method: str
+    seed: int
+    recipe: str
+    scores: Mapping[str, float]
+    classes: Mapping[str, Counts] = field(default_factory=dict)
+    validation: float | None = None
+    log: tuple[Mapping[str, Any], ...] = ()
+    trunk: Mapping[str, Any] | None = None
+    seconds: float | None = None
+    peak_memory: int | None = None
+    commit: str | None = None
+    version_of_poise: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    device: str | None = None
+    engine: str | None = None
+    started: str | None = None
+    finished: str | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number of the paper."""
+
+    mean: float
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What its table looks like.
+
+    groups     methods that are compared with each other, each with the first of its group.
+    overlaps   per method, the tested corruptions that its training augmentation resembles.
+    reference  whose errors the mean corruption error divides by (`poise.protocols.REFERENCE_ERRORS`).
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    methods: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...] = ()
+    paper: Mapping[str, Mapping[str, Published]] = field(default_factory=dict)
+    overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rare_classes: tuple[int, ...] = ()
+    class_names: tuple[str, ...] = ()
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """An experiment and its finished runs: per method, by seed."""
+
+    folder: Path
+    experiment: Experiment
+    runs: Mapping[str, Mapping[int, Record]]
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for runs in self.runs.values() for record in runs.values()]
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a record atomically."""
+    write_json(path, {"version": VERSION, **asdict(record)})
+
+
+def read_record(path: Path) -> Record:
+    """Read one record, or say in a RecordError what is wrong with it."""
+    content = read_json(path, "record")
+    require(path, content, "record", experiment=str, method=str, seed=int, recipe=str, scores=dict)
+    _check(path, content)
+    known = {name: content[name] for name in Record.__dataclass_fields__ if content.get(name) is not None}
+    with _shaping(path, "record"):
+        return Record(**{**known, "log": tuple(known.get("log", ()))})
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Read the description of an experiment, or say in a RecordError what is wrong with it."""
+    content = read_json(path, "experiment")
+    require(path, content, "experiment", name=str, columns=list, methods=list)
+    with _shaping(path, "experiment"):
+        return _experiment(content)
+
+
+def load(folder: Path) -> list[Results]:
+    """All experiments in or below a folder that have finished runs."""
+    if not folder.is_dir():
+        raise RecordError(f"{folder} is {'a file, not a folder' if folder.exists() else 'not there'}")
+    homes = sorted(path.parent for path in folder.rglob(EXPERIMENT))
+    if not homes:
+        raise RecordError(f"{folder} holds no {EXPERIMENT}: no experiment was run into it")
+    found = [_results(home, homes) for home in homes]
+    if not any(results.records for results in found):
+        raise RecordError(f"{folder} holds no {RECORD}: no run has finished yet")
+    return [results for results in found if results.records]
+
+
+def _results(home: Path, homes: list[Path]) -> Results:
+    experiment = read_experiment(home / EXPERIMENT)
+    inner = [other for other in homes if other != home and other.is_relative_to(home)]
+    paths = [path for path in sorted(home.rglob(RECORD)) if not any(path.is_relative_to(other) for other in inner)]
+    first: dict[str, tuple[Path, Record]] = {}
+    sources: dict[tuple[str, int], Path] = {}
+    runs: dict[str, dict[int, Record]] = {method: {} for method in experiment.methods}
+    for path in paths:
+        record = read_record(path)
+        if record.experiment != experiment.name:
+            raise RecordError(
+                f"{path} belongs to {record.experiment!r}, not to {experiment.name!r} in whose folder it is"
+            )
+        twin = sources.setdefault((record.method, record.seed), path)
+        if twin != path:
+            raise RecordError(f"{twin} and {path} are both seed {record.seed} of {record.method}: remove one")
+        _same_recipe(*first.setdefault(record.method, (path, record)), path, record)
+        runs.setdefault(record.method, {})[record.seed] = record
+    return Results(home, experiment, {method: dict(sorted(seeds.items())) for method, seeds in runs.items() if seeds})
+
+
+def _same_recipe(first: Path, one: Record, path: Path, other: Record) -> None:
+    changed = differences(one.recipe, other.recipe)
+    if changed:
+        lines = "".join(f"\n  {line}" for line in changed)
+        raise RecordError(f"{first} and {path} are runs of {one.method} with two recipes, which differ in{lines}")
+
+
+def _check(path: Path, content: dict[str, Any]) -> None:
+    """Numbers are numbers, and lists hold what they should."""
+    for name, score in content["scores"].items():
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise RecordError(f"{path} is not a record: its score {name!r} is {score!r}, not a number")
+    if not all(isinstance(entry, dict) for entry in content.get("log") or ()):
+        raise RecordError(f"{path} is not a Poise record: its log is not a list of objects")
+    for name, counts in (content.get("classes") or {}).items():
+        if not all(isinstance(count, list) and len(count) == 2 for count in counts):
+            raise RecordError(f"{path} is not a Poise record: the classes of {name!r} are not pairs of counts")
+
+
+@contextmanager
+def _shaping(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise RecordError(f"{path} is not a Poise {kind}: {type(error).__name__}, {error}") from None
+
+
+def _experiment(content: dict[str, Any]) -> Experiment:
+    methods = tuple(content["methods"])
+    if not content["columns"]:
+        raise ValueError("it has no columns")
+    paper = {
+        method: {column: _published(cell) for column, cell in row.items()}
+        for method, row in (content.get("paper") or {}).items()
+    }
+    return Experiment(
+        name=content["name"],
+        title=content.get("title") or content["name"],
+        columns=tuple(
+            Column(column["name"], tuple(column["of"]), tuple(column.get("classes") or ()))
+            for column in content["columns"]
+        ),
+        methods=methods,
+        groups=tuple(tuple(group) for group in content.get("groups") or [methods]),
+        paper=paper,
+        overlaps={method: tuple(names) for method, names in (content.get("overlaps") or {}).items()},
+        rare_classes=tuple(content.get("rare_classes") or ()),
+        class_names=tuple(str(name) for name in content.get("class_names") or ()),
+        reference=content.get("reference") or content["name"],
+    )
+
+
+def _published(cell: Mapping[str, Any]) -> Published:
+    return Published(float(cell["mean"]), None if cell.get("std") is None else float(cell["std"]))

@@ -1,0 +1,135 @@
+"""Tables as values: ours beside the paper's, with what the seeds can decide. `formats.py` writes them down.
+
+    arrow   significantly above or below the first method of its group
+    bold    significantly better than every other method of its group that was run
+
+Every test compares two methods, paired over seeds, with Holm's correction over the columns (statistics.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from poise.reporting.captions import caption_of, notes_of
+from poise.reporting.columns import Column, corruption_error, seen_and_unseen
+from poise.reporting.records import Published, Results
+from poise.reporting.statistics import Difference, Summary, corrected, paired, summary
+
+MAIN = "main"  # the name of an experiment's own table; its caption holds for the others too
+Seeds = Mapping[int, float]  # seed → value
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method in one column; `difference` is to the first method of its group."""
+
+    ours: Summary | None
+    paper: Published | None
+    difference: Difference | None
+    bold: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method; `against` is the first of its group, None for that one itself and outside of groups."""
+
+    method: str
+    group: int | None
+    against: str | None
+    seeds: tuple[int, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in order, group by group."""
+
+    experiment: str
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    caption: str
+    notes: tuple[str, ...]
+
+
+def tables_of(results: Results) -> list[Table]:
+    """The experiment's table; then corruptions seen and unseen in training, and the mCE, where they apply."""
+    experiment, scores = results.experiment, _scores(results)
+    tables = [_table(results, MAIN, experiment.title, experiment.columns, notes_of(results))]
+    for number, overlap in enumerate(dict.fromkeys(experiment.overlaps.values())):
+        columns = seen_and_unseen(overlap, scores)
+        methods = [method for method, names in experiment.overlaps.items() if names == overlap]
+        if columns:
+            title = f"{experiment.title}: corruptions that the augmentation of {' and '.join(methods)} resembles"
+            note = f"Seen: {', '.join(overlap)}. A high accuracy on these shows the augmentation, not robustness."
+            tables.append(_table(results, f"seen-{number + 1}", title, columns, (note,)))
+    error = corruption_error(experiment.reference, scores)
+    if error is not None:
+        note = "mCE: mean over the 15 of error / AlexNet's error, on ImageNet-C; lower is better."
+        tables.append(_table(results, "mce", f"{experiment.title}: mean corruption error", (error,), (note,)))
+    return tables
+
+
+def _table(results: Results, name: str, title: str, columns: Sequence[Column], notes: tuple[str, ...]) -> Table:
+    experiment = results.experiment
+    rows = [_row(results, method, columns) for method in _methods(results)]
+    return Table(experiment.name, name, title, tuple(columns), tuple(rows), caption_of(results), notes)
+
+
+def _methods(results: Results) -> list[str]:
+    """In the order of the experiment, groups together, what is in none at the end."""
+    names = dict.fromkeys([*results.experiment.methods, *results.runs])
+    last = len(results.experiment.groups)
+    return sorted(names, key=lambda name: last if (group := _group(results, name)) is None else group)
+
+
+def _group(results: Results, method: str) -> int | None:
+    return next((n for n, members in enumerate(results.experiment.groups) if method in members), None)
+
+
+def _row(results: Results, method: str, columns: Sequence[Column]) -> Row:
+    group = _group(results, method)
+    members = results.experiment.groups[group] if group is not None else (method,)
+    against = members[0] if members[0] != method else None
+    ours = [values_of(results, method, column) for column in columns]
+    gaps = compare(results, method, against, columns) if against else [None] * len(columns)
+    bold = _bold(results, method, members, columns)
+    paper = results.experiment.paper.get(method, {})
+    cells = [
+        Cell(summary(list(values.values())) if values else None, paper.get(column.name), gap, strong)
+        for column, values, gap, strong in zip(columns, ours, gaps, bold, strict=True)
+    ]
+    return Row(method, group, against, tuple(results.runs.get(method, {})), tuple(cells))
+
+
+def values_of(results: Results, method: str, column: Column) -> Seeds:
+    """A method's numbers in a column, by seed."""
+    found = {seed: column.value(run.scores, run.classes) for seed, run in results.runs.get(method, {}).items()}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def _bold(results: Results, method: str, members: Sequence[str], columns: Sequence[Column]) -> list[bool]:
+    others = [other for other in members if other != method and other in results.runs]
+    wins = [_wins(results, method, other, columns) for other in others]
+    return [bool(wins) and all(row[place] for row in wins) for place in range(len(columns))]
+
+
+def _wins(results: Results, method: str, other: str, columns: Sequence[Column]) -> list[bool]:
+    """Per column: is the method significantly better than the other?"""
+    gaps = compare(results, method, other, columns)
+    signs = [-1 if column.lower_is_better else 1 for column in columns]
+    return [bool(gap and gap.significant and sign * gap.mean > 0) for gap, sign in zip(gaps, signs, strict=True)]
+
+
+def compare(results: Results, method: str, other: str, columns: Sequence[Column]) -> list[Difference | None]:
+    """A method minus another, per column, corrected over the columns."""
+    return corrected(
+        [paired(values_of(results, method, column), values_of(results, other, column)) for column in columns]
+    )
+
+
+def _scores(results: Results) -> list[str]:
+    """The names of all test sets, in the order in which they were first met."""
+    return list(dict.fromkeys(name for record in results.records for name in record.scores))

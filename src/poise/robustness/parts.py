@@ -1,0 +1,73 @@
+"""Files that appear whole, or not at all.
+
+Each is written under a name of its own at the top of the output folder, locked by its writer, and moved into its place
+while it is locked. The system takes the lock back from a process that dies, so that what it left can be told and swept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+_WINDOWS = os.name == "nt"  # there an open file cannot be moved, and parts are not swept
+
+
+@contextmanager
+def new_file(folder: Path, name: str | Path) -> Iterator[BinaryIO]:
+    """A stream to folder / name, whose folders are made; an OSError on the way names that file."""
+    path, part = folder / name, None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part, stream = _open(folder)
+        with stream:
+            yield stream
+            stream.flush()
+            if not _WINDOWS:
+                part.replace(path)
+        if _WINDOWS:
+            part.replace(path)
+    except OSError as error:
+        if error.errno is None:
+            raise OSError(f"{path}: {error}") from None
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove the parts that no living process writes."""
+    for part in folder.glob(".poise-*.part"):
+        with suppress(OSError), part.open("r+b") as stream:
+            if _lock(stream):
+                part.unlink()
+
+
+def is_part(path: Path) -> bool:
+    """Whether it is a file in the making."""
+    return path.name.startswith(".poise-") and path.suffix == ".part"
+
+
+def _open(folder: Path) -> tuple[Path, BinaryIO]:
+    """A new part, locked; another process may sweep one between these two, which then is gone."""
+    while True:
+        part = folder / f".poise-{uuid4().hex}.part"
+        stream = part.open("xb")
+        _lock(stream)
+        if part.exists():
+            return part, stream
+        stream.close()
+
+
+def _lock(stream: BinaryIO) -> bool:
+    """Lock the stream's file; False if another process has, or where files cannot be locked."""
+    with suppress(ImportError, OSError):
+        import fcntl  # not on Windows
+
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False

@@ -1,0 +1,111 @@
+"""`poise table` and `poise report`, run in process and in a pipe."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from fake_records import cifar, mnist, path_of
+
+from poise import cli
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def poise(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:
+    monkeypatch.setattr(sys, "argv", ["poise", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    return end.value.code
+
+
+def test_every_format(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = mnist(tmp_path)
+    shown = {}
+    for name in ("text", "markdown", "latex", "csv", "json"):
+        assert poise(monkeypatch, "table", folder, "--format", name) == 0
+        shown[name] = capsys.readouterr().out
+    assert shown["text"].startswith("Synthetic MNIST (Table 1)\n") and "| method |" in shown["markdown"]
+    assert len(list(csv.DictReader(io.StringIO(shown["csv"])))) == 12
+    assert len(json.loads(shown["json"])[0]["cells"]) == 12 and r"\toprule" in shown["latex"]
+    assert poise(monkeypatch, "table", folder) == 0
+    assert capsys.readouterr().out == shown["text"]
+
+
+def test_a_file_instead(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder, out = mnist(tmp_path), tmp_path / "table.md"
+    assert poise(monkeypatch, "table", folder, "--format", "markdown", "--out", out) == 0
+    assert capsys.readouterr().out == f"{out}\n" and "| method |" in out.read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["synthetic-mnist", "table.md"]
+
+
+def test_the_report_lies_in_the_folder_by_default(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = cifar(tmp_path, seeds=2)
+    assert poise(monkeypatch, "report", folder) == 0
+    assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
+    ElementTree.fromstring((folder / "report.html").read_text().removeprefix("<!DOCTYPE html>\n"))
+    assert poise(monkeypatch, "report", tmp_path, "--out", tmp_path / "all.html") == 0
+    assert "CIFAR-10-C" in (tmp_path / "all.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["table", "report"])
+def test_failures_are_one_sentence(tmp_path: Path, monkeypatch, command: str) -> None:
+    assert poise(monkeypatch, command, tmp_path / "none") == f"poise: {tmp_path / 'none'} is not there"
+    path = path_of(mnist(tmp_path), "FCL", 1)
+    path.write_text(path.read_text()[:500])
+    end = str(poise(monkeypatch, command, tmp_path))
+    assert end.startswith(f"poise: {path} is damaged or cut short") and "\n" not in end
+    assert not list(tmp_path.rglob("*.html"))
+
+
+@pytest.mark.parametrize("command", ["table", "report"])
+@pytest.mark.parametrize("place", ["no/folder/out", "file/out", "/proc/out", "folder"])
+def test_where_nothing_can_be_written(tmp_path: Path, monkeypatch, command: str, place: str) -> None:
+    folder = mnist(tmp_path, seeds=2)
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "folder").mkdir()
+    end = str(poise(monkeypatch, command, folder, "--out", tmp_path / place))
+    assert end.startswith(f"poise: {tmp_path / place} cannot be written: ") and "\n" not in end
+    assert (tmp_path / "file").read_text() == "kept" and not list((tmp_path / "folder").iterdir())
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "words", [("table",), ("report",), ("table", "x", "--format", "pdf"), ("report", "x", "--format", "html")]
+)
+def test_a_wrong_call_is_exit_code_2(monkeypatch, capsys, words: tuple[str, ...]) -> None:
+    assert poise(monkeypatch, *words) == 2
+    assert "Usage:" in capsys.readouterr().err
+
+
+def test_clean_in_a_pipe(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    surroundings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "40"}
+    command = [sys.executable, "-m", "poise", "table", str(folder)]
+    done = subprocess.run(command, capture_output=True, env=surroundings, check=True)
+    assert b"\x1b" not in done.stdout and done.stderr == b""
+    assert max(map(len, done.stdout.decode().splitlines())) > 120  # a pipe has no width
+
+
+def test_a_reader_that_leaves_is_no_failure_to_tell(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "poise", "table", str(mnist(tmp_path)), "--format", "json"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert done.stderr == b""
+
+
+def test_missing_scipy_is_named(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['scipy'] = None; from poise.__main__ import main; main()"
+    command = [sys.executable, "-c", code, "table", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.endswith('is missing: pip install "poise[experiments]"\n')

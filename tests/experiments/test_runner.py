@@ -1,0 +1,162 @@
+"""The runner: methods x seeds, to a table; finished runs left, nothing mixed, trunks shared."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from miniature import EXPERIMENT
+
+from poise.experiments.runner import Event, Runner
+from poise.experiments.trunks import quiet_steps
+from poise.reporting.records import load
+from poise.training.errors import TrainingError
+
+CPU = torch.device("cpu")
+
+
+def run(out: Path, experiment: object = EXPERIMENT, methods=None, seeds=None, **options: object) -> list[Event]:
+    heard: list[Event] = []
+    Runner(experiment, out, CPU, listen=heard.append, **options).run(methods, seeds)
+    return heard
+
+
+def record(out: Path, method: str, seed: int) -> dict:
+    return json.loads((out / "blobs" / method / f"seed-{seed:02d}" / "record.json").read_text())
+
+
+def test_a_grid_leaves_records_that_make_a_table(tmp_path: Path) -> None:
+    run(tmp_path)
+    (results,) = load(tmp_path / "blobs")
+    found = {(each.method, each.seed) for each in results.records}
+    assert found == {(method.name, seed) for method in EXPERIMENT.methods for seed in range(2)}
+    one = record(tmp_path, "fcl", 1)
+    assert set(one["scores"]) == {"clean", "mixed"} and one["scores"]["clean"] > 0.9
+    right, total = (sum(column) for column in zip(*one["classes"]["clean"], strict=True))
+    assert total == 100 and one["scores"]["clean"] == right / total
+    assert one["trunk"] == {"epochs": 2} and len(one["log"]) == 4 and one["engine"] == "eager, float32"
+    assert "TopBottom(k=40" in one["recipe"] and "seed" not in one["recipe"].split("objective=")[0]
+
+
+def test_every_epoch_leaves_a_line(tmp_path: Path) -> None:
+    run(tmp_path, methods=["FCL"], seeds=[0])
+    lines = (tmp_path / "blobs/fcl/seed-00/log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == record(tmp_path, "fcl", 0)["log"]
+
+
+def test_what_is_finished_is_left(tmp_path: Path) -> None:
+    run(tmp_path, methods=["XE"], seeds=[0])
+    before = (tmp_path / "blobs/xe/seed-00/record.json").stat().st_mtime_ns
+    heard = run(tmp_path, methods=["XE"], seeds=[0])
+    assert [event.what for event in heard] == ["is finished"]
+    assert (tmp_path / "blobs/xe/seed-00/record.json").stat().st_mtime_ns == before
+
+
+def test_the_same_seed_gives_the_same_record_and_another_seed_another(tmp_path: Path) -> None:
+    run(tmp_path / "a", methods=["FCL"])
+    run(tmp_path / "b", methods=["FCL"])
+    volatile = {"seconds", "started", "finished"}
+
+    def settled(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: settled(each) for key, each in value.items() if key not in volatile}
+        return [settled(each) for each in value] if isinstance(value, list) else value
+
+    assert settled(record(tmp_path / "a", "fcl", 0)) == settled(record(tmp_path / "b", "fcl", 0))
+    assert record(tmp_path / "a", "fcl", 0)["log"][0]["loss"] != record(tmp_path / "a", "fcl", 1)["log"][0]["loss"]
+
+
+def test_a_shared_trunk_changes_nothing_but_the_work(tmp_path: Path) -> None:
+    shared = run(tmp_path / "shared", seeds=[0])
+    run(tmp_path / "straight", seeds=[0], share_trunks=False)
+    for name in ("xe", "cl-gaussian", "fcl"):
+        one, other = record(tmp_path / "shared", name, 0), record(tmp_path / "straight", name, 0)
+        assert one["scores"] == other["scores"] and one["classes"] == other["classes"]
+        assert [entry["loss"] for entry in one["log"]] == [entry["loss"] for entry in other["log"]]
+        assert (one["trunk"], other["trunk"]) == ({"epochs": 2}, None)
+    trunk = {event.method for event in shared if event.now and "share" in event.what}
+    assert trunk == {"XE"}  # the first to need it trained it
+
+
+def test_methods_share_a_trunk_only_if_they_begin_alike() -> None:
+    total = 24
+    assert [quiet_steps(method.objective, total) for method in EXPERIMENT.methods] == [24, 13, 13]
+    always = dataclasses.replace(EXPERIMENT.methods[1].objective, weight=0.1)
+    assert quiet_steps(always, total) == 0
+
+
+def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, methods=["FCL"], seeds=[0])
+    plan = dataclasses.replace(EXPERIMENT.plan, epochs=5)
+    with pytest.raises(TrainingError, match=r"another recipe \(there, here\): plan.epochs: 4, 5"):
+        run(tmp_path, dataclasses.replace(EXPERIMENT, plan=plan), methods=["FCL"], seeds=[0])
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    run(tmp_path, methods=["XE"], seeds=[0])
+    path = tmp_path / "blobs/xe/seed-00/record.json"
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(TrainingError, match=r"record.json is damaged: remove its folder to run it again"):
+        run(tmp_path, methods=["XE"], seeds=[0])
+
+
+def command(out: Path, *words: str) -> list[str]:
+    file = Path(__file__).parents[1] / "miniature.py"
+    return [sys.executable, "-m", "poise", "run", str(file), "--out", str(out), "--device", "cpu", *words]
+
+
+def test_killed_and_run_again_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": "src:tests"}
+    killed = subprocess.Popen(command(tmp_path / "killed"), env=environment, stderr=subprocess.DEVNULL)
+    for _ in range(900):
+        if list((tmp_path / "killed").rglob("checkpoint-*.json")):
+            break
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    done = subprocess.run(command(tmp_path / "killed"), env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path / 'killed' / 'blobs'}: 6 finished\n"
+    run(tmp_path / "straight")
+    for method in ("xe", "cl-gaussian", "fcl"):
+        for seed in range(2):
+            one, other = record(tmp_path / "killed", method, seed), record(tmp_path / "straight", method, seed)
+            assert one["scores"] == other["scores"]
+            assert [entry["loss"] for entry in one["log"]] == [entry["loss"] for entry in other["log"]]
+
+
+def test_two_runners_share_the_work(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": "src:tests"}
+    done = subprocess.run(
+        command(tmp_path, "--jobs", "2"), env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (results,) = load(tmp_path / "blobs")
+    assert len(results.records) == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "nowhere.py"), "nowhere.py is not a file"),
+        (("run", "tests/toys.py"), "has no EXPERIMENT"),
+        (("run", "tests/miniature.py", "--method", "FLC"), "no method is called 'FLC'"),
+        (("run", "tests/miniature.py", "--device", "gpu"), "device 'gpu'"),
+        (("reproduce", "synthetic-mnits"), "did you mean 'synthetic-mnist'"),
+    ],
+)
+def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypatch, capsys) -> None:
+    from poise import cli
+
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["poise", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    assert end.value.code == 2
+    assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())

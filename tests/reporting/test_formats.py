@@ -1,0 +1,134 @@
+"""Tables written down, and parsed back."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fake_records import cifar, mnist, path_of
+
+from poise.reporting.formats import FORMATS
+from poise.reporting.numbers import arrow, interval, number, probability, spread
+from poise.reporting.records import Published, load
+from poise.reporting.statistics import Difference, Summary
+from poise.reporting.tables import Table, tables_of
+from poise.reporting.text import text
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> list[Table]:
+    mnist(tmp_path, methods=("XE", "FCL"))
+    cifar(tmp_path)
+    return [table for results in load(tmp_path) for table in tables_of(results)]
+
+
+def mnist_table(tables: list[Table]) -> Table:
+    return next(table for table in tables if table.experiment == "synthetic-mnist")
+
+
+def cells(table: Table) -> list[tuple[str, str, float | None]]:
+    return [
+        (row.method, column.name, cell.ours.mean if cell.ours else None)
+        for row in table.rows
+        for column, cell in zip(table.columns, row.cells, strict=True)
+    ]
+
+
+def test_numbers() -> None:
+    assert [number(value) for value in (0.925, -0.003, 1.02, 10.5, 0.99999, -0.00001)] == [
+        *(".9250", "-.0030", "1.0200", "10.5000", "1.0000", ".0000")
+    ]
+    assert number(0.003, sign=True) == "+.0030"
+    assert spread(Summary(0.5, None, 1)) == ".5000" and spread(None) == "–"  # noqa: RUF001
+    assert spread(Published(0.5, 0.01)) == ".5000 ±.0100"
+    assert probability(0.00001) == "p<.0001" and probability(0.0321) == "p=.0321"
+    assert interval(Difference(0.25, 1)) == "+.2500 (one seed)"
+    assert interval(Difference(0.25, 3)) == "+.2500 (the same for all 3 seeds)"
+
+
+def test_arrows_are_for_what_is_significant() -> None:
+    cells = [Difference(mean, 5, p=0.01, holm=holm) for mean in (0.1, -0.1) for holm in (0.049, 0.05, None)]
+    assert [arrow(cell) for cell in cells] == ["↑", "", "", "↓", "", ""] and arrow(None) == ""
+
+
+def test_csv_has_every_cell_with_all_digits(tables: list[Table]) -> None:
+    lines = list(csv.DictReader(io.StringIO(FORMATS["csv"](tables))))
+    found = [(line["method"], line["column"], float(line["mean"]) if line["mean"] else None) for line in lines]
+    assert found == [cell for table in tables for cell in cells(table)]
+    assert {line["seeds"] for line in lines if line["method"] == "CL+Gaussian"} == {"0", "5"}
+    assert "nan" not in FORMATS["csv"](tables).lower()
+
+
+def test_json_is_strict_and_has_every_cell(tables: list[Table]) -> None:
+    found = json.loads(FORMATS["json"](tables), parse_constant=lambda word: pytest.fail(word))
+    assert [entry["title"] for entry in found] == [table.title for table in tables]
+    for entry, table in zip(found, tables, strict=True):
+        assert [(cell["method"], cell["column"], cell["mean"]) for cell in entry["cells"]] == cells(table)
+
+
+def test_markdown_parses_back(tables: list[Table]) -> None:
+    table = mnist_table(tables)
+    rows = [line for line in FORMATS["markdown"]([table]).splitlines() if line.startswith("|")]
+    parsed = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    assert parsed[0][:4] == ["method", "seeds", "BAL", "BAL, paper"]
+    assert parsed[3][:3] == ["CL+Gaussian", "0", "–"]  # noqa: RUF001
+    fcl = table.rows[2].cells[1]
+    assert fcl.ours is not None and parsed[4][4] == f"**{spread(fcl.ours)} ↑**" and parsed[4][5] == ".6384 ±.0100"
+    assert len({len(row) for row in parsed[:5]}) == 1
+
+
+def test_markdown_and_latex_escape_what_they_must(tables: list[Table], tmp_path: Path) -> None:
+    path = tmp_path / "synthetic-mnist" / "experiment.json"
+    path.write_text(path.read_text().replace("Synthetic MNIST (Table 1)", "50% of a_b & <b>|*c*"))
+    table = mnist_table([table for results in load(tmp_path) for table in tables_of(results)])
+    assert r"50% of a_b & \<b>\|\*c\*" in FORMATS["markdown"]([table])
+    assert r"50\% of a\_b \& $<$b$>$$|$*c*" in FORMATS["latex"]([table])
+
+
+def test_latex_is_balanced_and_ascii_but_for_nothing(tables: list[Table]) -> None:
+    source = FORMATS["latex"](tables)
+    assert source.isascii()
+    for name in ("table", "tabular"):
+        assert source.count(rf"\begin{{{name}}}") == source.count(rf"\end{{{name}}}") == len(tables)
+    bare = re.sub(r"\\[{}]", "", source)
+    assert bare.count("{") == bare.count("}")
+    body = FORMATS["latex"]([mnist_table(tables)])
+    rows = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+    assert {line.count("&") for line in rows} == {8} and r"\textbf{" in body
+    assert FORMATS["latex"](tables[:1]).count(r"\midrule") == 2  # under the head, and between the groups
+
+
+def test_text_has_no_escapes_and_fits(tables: list[Table]) -> None:
+    narrow = text(tables, width=80)
+    assert "\x1b" not in narrow and max(map(len, narrow.splitlines())) <= 80
+    assert "Star: significantly better" in narrow and "Bold" not in narrow
+    assert narrow.count("paired t") == 2  # once per experiment
+    wide = text(tables)
+    assert sum(line.startswith("method") for line in wide.splitlines()) == len(tables)
+    assert (
+        text(tables, escapes=True).replace("\x1b[1m", "").replace("\x1b[0m", "") == wide != text(tables, escapes=True)
+    )
+
+
+def test_text_keeps_every_number_when_it_is_cut(tables: list[Table]) -> None:
+    numbers = [re.findall(r"\.\d{4}", text(tables, width)) for width in (None, 60)]
+    assert sorted(numbers[0]) == sorted(numbers[1]) and len(numbers[0]) > 100
+
+
+def test_columns_line_up(tables: list[Table]) -> None:
+    lines = text([mnist_table(tables)]).splitlines()
+    head = next(line for line in lines if line.startswith("method"))
+    at = [match.start() for match in re.finditer("paper", head)]
+    fcl = next(line for line in lines if line.startswith("FCL "))
+    assert [fcl[place : place + 5] for place in at] == [".9207", ".6384", ".6896"]
+
+
+def test_a_cell_with_fewer_seeds_says_so(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    path = path_of(folder, "FCL", 0)
+    held = json.loads(path.read_text())
+    path.write_text(json.dumps({**held, "scores": {"BAL": 0.9}, "classes": {}}))
+    shown = text(tables_of(load(folder)[0]))
+    assert shown.count("(5 seeds)") == 3

@@ -1,0 +1,213 @@
+"""The page: well formed, alone in the world, and holding what the records hold."""
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from fake_records import cifar, mnist, path_of
+
+from poise.reporting.colours import ACCURACY, colour, text_on
+from poise.reporting.files import RecordError
+from poise.reporting.findings import class_accuracies, corruption_accuracies, facts_of, findings, subtract
+from poise.reporting.markup import Markup, element
+from poise.reporting.page import page
+from poise.reporting.plots import class_bars, curve, heat_map, learning_curves, measures
+from poise.reporting.records import Results, load
+from poise.reporting.svg import Scale, scale_of, short
+from poise.reporting.tables import tables_of
+
+SOURCE = Path(__file__).parents[2] / "src" / "poise"
+
+
+def parse(html: str) -> ElementTree.Element:
+    assert html.startswith("<!DOCTYPE html>\n")
+    return ElementTree.fromstring(html.removeprefix("<!DOCTYPE html>\n"))
+
+
+def change(path: Path, **facts: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
+
+
+def text_of(html: str) -> str:
+    return " ".join("".join(parse(html).itertext()).split())
+
+
+def only(folder: Path) -> Results:
+    (results,) = load(folder)
+    return results
+
+
+def test_the_page_is_well_formed_and_holds_all_experiments(tmp_path: Path) -> None:
+    mnist(tmp_path)
+    cifar(tmp_path)
+    html = page(load(tmp_path))
+    headings = [found.text for found in parse(html).iter("h2")]
+    assert headings == ["CIFAR-10-C (Table 3)", "Synthetic MNIST (Table 1)"]
+    identities = [found.get("id") for found in parse(html).iter() if found.get("id")]
+    targets = [found.get("href") for found in parse(html).iter("a")]
+    assert targets == [f"#{each}" for each in identities] and len(set(identities)) == 2
+
+
+def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
+    (mnist(tmp_path) / "figures").mkdir()
+    (tmp_path / "synthetic-mnist" / "figures" / "a.png").write_bytes(b"\x89PNG")
+    html = page(load(tmp_path))
+    assert not re.search(r"https?:|//[a-z]|@import|url\(|<script|<link|<iframe|\bon[a-z]+=", html)
+    for found in parse(html).iter():
+        assert found.get("src", "data:").startswith("data:") and found.get("href", "#").startswith("#")
+
+
+def test_the_page_depends_on_the_files_alone(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    assert page(load(folder)) == page(load(folder))
+    other = mnist(tmp_path / "moved")
+    assert page(load(folder)) == page(load(other))
+
+
+def test_names_from_files_cannot_break_out(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    change(folder / "experiment.json", title="<script>alert(1)</script>", class_names=["<b>", '"'])
+    change(path_of(folder, "XE", 0), device='"><img src=x>')
+    html = page(load(folder))
+    assert not list(parse(html).iter("script")) and not list(parse(html).iter("img"))
+    assert "<script>alert(1)</script>" in text_of(html)
+
+
+def test_the_numbers_are_on_the_page(tmp_path: Path) -> None:
+    results = only(mnist(tmp_path))
+    cell = tables_of(results)[0].rows[2].cells[1]
+    strong = ["".join(found.itertext()) for found in parse(page([results])).iter("strong")]
+    assert cell.ours is not None and any(found.startswith(f"{cell.ours.mean:.4f}"[1:]) for found in strong)
+    words = text_of(page([results]))
+    assert (
+        "paper .6384 ±.0100" in words and "paired t" in words and "FCL against XE: significantly better in 2" in words
+    )
+    assert "TopBottom(k=256)" in words and "abc1234" in words and "torch 2.11.0" in words
+
+
+def test_sections_appear_only_with_their_data(tmp_path: Path) -> None:
+    digits, pictures = text_of(page(load(mnist(tmp_path)))), text_of(page(load(cifar(tmp_path))))
+    assert "Accuracy per class: BAL+UN" in digits and "per corruption and severity" not in digits
+    assert "per corruption and severity" in pictures and "Accuracy per class" not in pictures
+    assert "Leakage" in pictures and "Leakage" not in digits
+    bare = mnist(tmp_path / "bare", methods=("XE",), seeds=1)
+    change(path_of(bare, "XE", 0), log=[], classes={}, peak_memory=None, seconds=None, versions={}, commit=None)
+    words = text_of(page(load(bare)))
+    assert "Learning curves" not in words and "Differences" not in words and "One seed" in words and "nan" not in words
+
+
+def test_own_figures_are_inside_with_their_names(tmp_path: Path) -> None:
+    figures = mnist(tmp_path) / "figures"
+    figures.mkdir()
+    contents = {"b.png": b"\x89PNG...", "a & b.svg": b"<svg xmlns='x'/>"}
+    for name, content in contents.items():
+        (figures / name).write_bytes(content)
+    (figures / "notes.txt").write_text("not a figure")
+    root = parse(page(load(tmp_path)))
+    images = [found.get("src", "") for found in root.iter("img")]
+    assert [base64.b64decode(image.partition(",")[2]) for image in images] == [contents["a & b.svg"], contents["b.png"]]
+    assert images[0].startswith("data:image/svg+xml;base64,") and images[1].startswith("data:image/png;base64,")
+    assert [found.text for found in root.iter("figcaption")] == ["a & b.svg", "b.png"]
+
+
+def test_a_figure_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    figures = mnist(tmp_path) / "figures"
+    (figures / "folder.png").mkdir(parents=True)
+    with pytest.raises(RecordError, match=r"folder\.png cannot be read"):
+        page(load(tmp_path))
+
+
+def test_markup_escapes_text_and_keeps_markup() -> None:
+    assert element("p", "a<b", element("b", "&"), class_='"', id=None) == '<p class="&quot;">a&lt;b<b>&amp;</b></p>'
+    assert isinstance(element("br"), Markup) and element("br") == "<br/>"
+
+
+def test_scales_and_ticks() -> None:
+    assert [Scale(0, 10, 100, 0)(value) for value in (0, 5, 10)] == [100, 50, 0]
+    assert Scale(0.01, 1, 0, 100, logarithmic=True)(0.1) == pytest.approx(50)
+    assert Scale(0, 1, 0, 1).ticks() == [0, 0.25, 0.5, 0.75, 1] and Scale(2, 2, 0, 1).ticks() == [2]
+    assert Scale(-0.011, 0.021, 0, 1).ticks(3) == [0, 0.02]
+    assert Scale(0.01, 2, 0, 1, logarithmic=True).ticks() == pytest.approx([0.01, 0.03, 0.1, 0.3, 1])
+    assert scale_of([3, 3], 0, 1)(3) == pytest.approx(0.5) and scale_of([0.0], 0, 1)(0) == pytest.approx(0.5)
+    assert [short(v) for v in (0, 0.25, -0.5, 400, 2.5e-4, 1e6)] == ["0", ".25", "-.5", "400", "2.5e-4", "1e6"]
+
+
+def test_colours_can_be_read() -> None:
+    def luminance(code: str) -> float:
+        linear = [(int(code[n : n + 2], 16) / 255) ** 2.2 for n in (1, 3, 5)]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05
+
+    for share in np.linspace(0, 1, 21):
+        back = colour(ACCURACY, share)
+        pair = sorted([luminance(back), luminance(text_on(back))])
+        assert pair[1] / pair[0] > 4
+    assert colour(ACCURACY, -1) == colour(ACCURACY, 0) == "#182042" and colour(ACCURACY, 2) == "#eaf0c4"
+
+
+def test_curves_have_every_seed_and_the_mean(tmp_path: Path) -> None:
+    results = only(mnist(tmp_path, seeds=4))
+    assert measures(results) == ["validation", "xe", "contrast", "weight", "learning_rate"]
+    drawn = learning_curves(results, "xe", list(results.runs))
+    assert (drawn.count('class="seed s1"'), drawn.count('class="mean s1"')) == (4, 1)
+    assert learning_curves(results, "contrast", list(results.runs)).count("s0") == 0  # XE has no contrast
+    run = results.runs["FCL"][0]
+    assert curve(run, "xe")[3] == run.log[2]["loss"]["xe"] and len(curve(run, "validation")) == 20
+
+
+def test_long_curves_stay_small(tmp_path: Path) -> None:
+    folder = mnist(tmp_path, seeds=1, methods=("XE",))
+    change(path_of(folder, "XE", 0), log=[{"epoch": n, "loss": {"xe": 1 / n}} for n in range(1, 5001)])
+    assert len(learning_curves(only(folder), "xe", ["XE"])) < 6000
+
+
+def test_heat_maps_hold_the_means_over_seeds(tmp_path: Path) -> None:
+    folder = cifar(tmp_path, seeds=3)
+    cells = corruption_accuracies(only(folder), "FCL")
+    values = [json.loads(path_of(folder, "FCL", seed).read_text())["scores"]["fog/4"] for seed in range(3)]
+    assert cells["fog"][4] == pytest.approx(np.mean(values)) and len(cells) == 19
+    drawn = heat_map("FCL", cells)
+    assert drawn.count("<rect") == 19 * 6 and f"fog, severity 4: {np.mean(values):.4f}".replace("0.", ".") in drawn
+    assert subtract(cells, {"fog": {4: 0.5}}) == {"fog": {4: pytest.approx(np.mean(values) - 0.5)}}
+
+
+def test_rare_classes_stand_apart(tmp_path: Path) -> None:
+    results = only(mnist(tmp_path))
+    shares = class_accuracies(results, "FCL", "BAL")
+    counts = json.loads(path_of(tmp_path / "synthetic-mnist", "FCL", 2).read_text())["classes"]["BAL"]
+    assert shares is not None and shares.shape == (6, 15) and shares[2, 12] == counts[12][0] / counts[12][1]
+    drawn = class_bars("FCL", shares, (), (10, 11, 12, 13, 14), 2)
+    assert f"rare {shares[:, 10:].mean():.3f}".replace("0.", ".") in drawn
+    assert f"other {shares[:, :10].mean():.3f}".replace("0.", ".") in drawn
+    assert drawn.count('class="f2"') == 15
+    assert class_accuracies(results, "FCL", "nothing") is None
+
+
+def test_findings_know_that_lower_can_be_better(tmp_path: Path) -> None:
+    tables = {table.name: table for table in tables_of(only(cifar(tmp_path, "imagenet-c")))}
+    assert "FCL against XE: significantly better in 1 of 1 columns (mCE)." in findings(tables["mce"])
+
+
+def test_facts_are_left_out_when_unknown(tmp_path: Path) -> None:
+    folder = mnist(tmp_path, seeds=2)
+    runs = list(only(folder).runs["FCL"].values())
+    facts = facts_of(runs)
+    assert facts["time"] == "12.8 s per run, 26 s in all" and facts["memory"] == "118 MiB at most"
+    assert facts["trunk"].startswith("epochs 2 shared") and facts["seeds"] == "0-1"
+    assert "trunk" not in facts_of(list(only(folder).runs["XE"].values()))
+
+
+def test_reporting_never_imports_torch() -> None:
+    names = sorted(path.stem for path in (SOURCE / "reporting").glob("*.py") if path.stem != "__init__")
+    code = f"""
+import sys, types, importlib
+sys.modules["torch"] = sys.modules["matplotlib"] = None
+poise = types.ModuleType("poise"); poise.__path__ = [{str(SOURCE)!r}]; sys.modules["poise"] = poise
+for name in {names}: importlib.import_module(f"poise.reporting.{{name}}")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

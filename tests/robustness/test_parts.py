@@ -1,0 +1,72 @@
+"""Files appear whole or not at all, and what a killed process left is swept."""
+
+import errno
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from poise.robustness.output import Making, claim
+from poise.robustness.parts import new_file, sweep
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from poise.robustness.parts import new_file
+with new_file(Path(sys.argv[1]), "x") as stream:
+    stream.write(b"half")
+    stream.flush()
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_file_that_fails_leaves_nothing_and_is_named(tmp_path: Path) -> None:
+    def fill() -> None:
+        with new_file(tmp_path, "x") as stream:
+            stream.write(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        fill()
+    assert caught.value.filename == str(tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_encoder_that_fails_is_named(tmp_path: Path) -> None:
+    def fill() -> None:
+        with new_file(tmp_path, "x.png"):
+            raise OSError("encoder error -2")
+
+    with pytest.raises(OSError, match=r"x\.png: encoder error -2"):
+        fill()
+
+
+def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    with new_file(tmp_path, "x") as first, new_file(tmp_path, "x") as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert (tmp_path / "x").read_bytes() == b"first"  # it was moved last
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+def test_parts_of_the_dead_are_swept_and_those_of_the_living_kept(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, tmp_path], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None and writer.stdout.readline() == "writing\n"
+        sweep(tmp_path)
+        assert len(list(tmp_path.iterdir())) == 1
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    assert len(list(tmp_path.iterdir())) == 1
+    claim(tmp_path, Making(("fog",)), {})  # a run that was killed before its first file is no stranger
+    assert [path.name for path in tmp_path.iterdir()] == ["corruption.json"]
+
+
+def test_a_run_that_goes_on_sweeps(tmp_path: Path) -> None:
+    claim(tmp_path, Making(("fog",)), {})
+    (tmp_path / ".poise-0123.part").write_bytes(b"half")
+    claim(tmp_path, Making(("fog",)), {})
+    assert [path.name for path in tmp_path.iterdir()] == ["corruption.json"]

@@ -1,0 +1,204 @@
+"""fit: equals a loop written out, goes on after any stop, and says what went wrong."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from miniature import EXPERIMENT, STEPS, blobs
+from torch import nn
+
+from poise import XE, Constant, LeNet, Standard
+from poise.data.loader import DeviceLoader, epoch_seed, on_device
+from poise.training.checkpoint import newest
+from poise.training.errors import TrainingError
+from poise.training.loop import Fit, fit
+from poise.training.plan import SGD, Adam, Plan
+
+PLAN = EXPERIMENT.plan
+FCL = EXPERIMENT.methods[2].objective
+
+
+def data(augment: object = None) -> DeviceLoader:
+    examples = blobs(192, 0)
+    return DeviceLoader(*on_device(examples.x, examples.y), 32, augment, seed=5)
+
+
+def network() -> LeNet:
+    torch.manual_seed(7)
+    return LeNet(3, size=16)
+
+
+def train(objective: object = FCL, plan: Plan = PLAN, augment: object = None, **options: object) -> tuple[LeNet, Fit]:
+    model = network()
+    return model, fit(model, objective, data(augment), plan, **options)
+
+
+def weights(model: nn.Module) -> list[torch.Tensor]:
+    return list(model.state_dict().values())
+
+
+def same(one: nn.Module, other: nn.Module) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
+
+
+def losses(done: Fit) -> list[dict[str, float]]:
+    return [entry["loss"] for entry in done.log]
+
+
+def test_it_is_the_loop_one_would_write() -> None:
+    model, done = train(augment=Standard(1))
+    plain, batches = network(), data()
+    optimizer, generator = torch.optim.AdamW(plain.parameters(), weight_decay=0.0), torch.Generator()
+    for epoch in range(PLAN.epochs):
+        order = batches.order(epoch)
+        seed = epoch_seed(5, epoch)
+        generator.manual_seed(seed)
+        torch.manual_seed(seed + 1)
+        seen = []
+        for batch in range(STEPS):
+            rows = order[32 * batch : 32 * (batch + 1)]
+            x = Standard(1)(batches.images[rows] / 255, generator)
+            step = epoch * STEPS + batch
+            optimizer.param_groups[0]["lr"] = PLAN.learning_rate(step)
+            loss = FCL(plain, x, batches.labels[rows], step)
+            optimizer.zero_grad()
+            loss.total.backward()
+            optimizer.step()
+            seen.append(float(loss.parts["xe"]))
+        assert done.log[epoch]["loss"]["xe"] == pytest.approx(sum(seen) / STEPS, rel=1e-6)
+    assert same(model, plain)
+
+
+def test_the_log_says_what_happened() -> None:
+    _, done = train(validate=lambda model: 0.5)
+    assert [entry["epoch"] for entry in done.log] == [1, 2, 3, 4]
+    assert [entry["step"] for entry in done.log] == [6, 12, 18, 24]
+    assert [sorted(entry["loss"]) for entry in done.log] == [["xe"]] * 2 + [["contrast", "weight", "xe"]] * 2
+    assert done.log[3]["loss"]["weight"] == pytest.approx(1e-2)
+    assert done.log[1]["learning_rate"] == pytest.approx(0.005 * 0.9) and done.log[0]["validation"] == 0.5
+    assert done.engine == "eager, float32"
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+@pytest.mark.parametrize("optimizer", [Adam(), SGD(weight_decay=1e-3)])
+def test_a_run_that_stopped_ends_as_if_it_had_not(stop: int, optimizer: object, tmp_path: Path) -> None:
+    plan = dataclasses.replace(PLAN, optimizer=optimizer)
+    straight, whole = train(plan=plan)
+    train(plan=plan, folder=tmp_path, until=stop)
+    again, resumed = train(plan=plan, folder=tmp_path)
+    assert same(straight, again) and losses(resumed) == losses(whole)
+
+
+def test_a_stop_in_mid_epoch_costs_that_epoch_only(tmp_path: Path) -> None:
+    straight, _ = train()
+
+    def stop(now: object) -> None:
+        if now.epoch == 2 and now.batch >= 1:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(folder=tmp_path, keep_every=0, progress=stop)
+    assert newest(tmp_path, print).facts["epoch"] == 2  # type: ignore[union-attr]
+    again, _ = train(folder=tmp_path)
+    assert same(straight, again)
+
+
+def test_a_branch_equals_the_straight_run(tmp_path: Path) -> None:
+    train(XE(), folder=tmp_path, until=2)
+    trunk = newest(tmp_path, print)
+    for method in EXPERIMENT.methods:
+        straight, whole = train(method.objective)
+        branched, done = train(method.objective, branch=trunk)
+        assert same(straight, branched) and losses(done) == losses(whole)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b[:200] + b"\0\1\2" + b[203:], lambda b: b""])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(damage: Callable, tmp_path: Path) -> None:
+    straight, _ = train()
+    train(folder=tmp_path, keep_every=0, until=3)
+    path = tmp_path / "checkpoint-0003.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    said: list[str] = []
+    again, _ = train(folder=tmp_path, warn=said.append)
+    assert same(straight, again)
+    assert len(said) == 1 and "checkpoint-0003.json is damaged" in said[0] and "the one before it is used" in said[0]
+
+
+def test_a_checkpoint_whose_json_is_cut_is_damaged_too(tmp_path: Path) -> None:
+    train(folder=tmp_path, keep_every=0, until=2)
+    path = tmp_path / "checkpoint-0002.json"
+    path.write_text(path.read_text()[:30])
+    said: list[str] = []
+    _, done = train(folder=tmp_path, warn=said.append, until=2)
+    assert len(said) == 1 and len(done.log) == 2
+
+
+def test_the_newest_two_checkpoints_are_kept_and_nothing_else(tmp_path: Path) -> None:
+    train(folder=tmp_path, keep_every=0)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"checkpoint-000{i}.{kind}" for i in (3, 4) for kind in ("json", "safetensors")]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
+    def explode(step: int) -> float:
+        return 1e30 if step == 2 * STEPS + 3 else 0.005
+
+    with pytest.raises(TrainingError, match=rf"xe is not finite at step {2 * STEPS + 4} \(epoch 3\)"):
+        train(XE(), dataclasses.replace(PLAN, learning_rate=explode), folder=tmp_path, keep_every=0)
+    kept = newest(tmp_path, print)
+    assert kept is not None and kept.facts["epoch"] == 2
+    assert all(tensor.isfinite().all() for tensor in kept.tensors.values())
+
+
+def test_another_number_of_processes_is_refused(tmp_path: Path) -> None:
+    train(folder=tmp_path, until=1)
+    path = tmp_path / "checkpoint-0001.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "processes": 4}))
+    with pytest.raises(TrainingError, match="begun by 4 processes, not 1"):
+        train(folder=tmp_path)
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
+    train(folder=tmp_path, until=1)
+    with pytest.raises(TrainingError, match="of another network"):
+        fit(LeNet(4, size=16), XE(), data(), PLAN, folder=tmp_path)
+
+
+def test_the_callers_random_state_is_left_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    model = LeNet(3, size=16)
+    torch.manual_seed(3)
+    fit(model, FCL, data(), dataclasses.replace(PLAN, epochs=1, learning_rate=Constant(0.0)))
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_wrong_plans_are_named() -> None:
+    with pytest.raises(ValueError, match="epochs=0"):
+        Plan(0, 32, Adam(), Constant(0.1))
+    with pytest.raises(ValueError, match="precision='half' must be one of"):
+        Plan(1, 32, Adam(), Constant(0.1), precision="half")  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
+def test_a_captured_epoch_is_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows, draws, rates and weights; kernels add in another order."""
+    from poise.training.engine import Engine
+
+    results = []
+    for captures in (True, False):
+        examples = blobs(192, 0)
+        loader = DeviceLoader(*on_device(examples.x, examples.y, "cuda"), 32, Standard(1), seed=5)
+        model, optimizer_plan = network().cuda(), dataclasses.replace(PLAN, optimizer=SGD())
+        optimizer = optimizer_plan.optimizer(model.parameters(), torch.device("cuda"))
+        engine = Engine(model, FCL, loader, optimizer, optimizer_plan)
+        engine._captures = captures
+        results.append([engine.epoch(epoch) for epoch in range(3)])
+    for captured, eager in zip(*results, strict=True):
+        assert list(captured) == list(eager)
+        for name in captured:
+            assert torch.allclose(captured[name], eager[name], rtol=1e-3, atol=1e-4), name
