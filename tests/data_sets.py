@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import io
 import json
@@ -12,9 +13,16 @@ import time
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
+
+from poise.data import cache, catalogue
+from poise.data.dataset import DataSet, corrupted
+from poise.protocols import CORRUPTIONS
+
+NOWHERE = "http://127.0.0.1:9"
 
 
 def digits(train: int = 60, test: int = 20) -> dict[str, np.ndarray]:
@@ -94,6 +102,15 @@ def cifar10_binaries(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     return {**files, "test_batch.bin": rows(arrays["test_x"], arrays["test_y"])}
 
 
+def cifar100_binaries(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
+    """A coarse label, which is no part of the set, then the fine one."""
+
+    def rows(x: np.ndarray, y: np.ndarray) -> bytes:
+        return np.concatenate([(y[:, None] + 7) % 20, y[:, None], flat(x)], axis=1).astype(np.uint8).tobytes()
+
+    return {f"{part}.bin": rows(arrays[f"{part}_x"], arrays[f"{part}_y"]) for part in ("train", "test")}
+
+
 def cifar10_sheets(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     files = {
         f"package/data_batch_{i + 1}.png": png(x.reshape(len(x), 1024, 3))
@@ -115,6 +132,13 @@ def cifar100_pickles(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     }
 
 
+def corrupted_files(folder: str = "CIFAR-10-C", num_classes: int = 10, **changes: np.ndarray) -> dict[str, bytes]:
+    """CIFAR-10-C with 20 pictures instead of 10,000."""
+    arrays = {name: np.full((100, 32, 32, 3), n, np.uint8) for n, name in enumerate(CORRUPTIONS)}
+    arrays["labels"] = np.tile(np.arange(num_classes), 100 // num_classes)
+    return {f"{folder}/{name}.npy": npy(array) for name, array in {**arrays, **changes}.items()}
+
+
 def png_folders(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     return {
         f"set/{part}/class{label:03d}/{i:05d}.png": png(image)
@@ -123,10 +147,30 @@ def png_folders(arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     }
 
 
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
 def png(array: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, "PNG")
     return buffer.getvalue()
+
+
+def offer(monkeypatch: Any, data_set: DataSet, items: dict[str, Any], **changes: object) -> None:
+    """A small set under a real one's name, which is nowhere to be had; its archives keep their names."""
+    addresses = tuple(tuple(f"{NOWHERE}/{a.rpartition('/')[2]}" for a in way) for way in data_set.addresses)
+    digests = {name: cache.digest(value) for name, value in items.items()}
+    ways = {"addresses": addresses, "packages": (), "md5": None, "digests": digests, "require": None}
+    monkeypatch.setitem(catalogue.CATALOGUE, data_set.name, dataclasses.replace(data_set, **{**ways, **changes}))
+
+
+def offer_corrupted(monkeypatch: Any, md5: str | None = None) -> None:
+    """CIFAR-10-C of that size."""
+    read = corrupted(10, num_images=20)
+    offer(monkeypatch, catalogue.CIFAR10_C, {}, md5=md5, read=read, require=catalogue.CIFAR10_C.require)
 
 
 def write_folder(files: dict[str, bytes], folder: Path) -> Path:
@@ -180,6 +224,7 @@ class Server:
                 """Nothing is logged."""
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.handle_error = lambda *arguments: None  # clients that hang up are part of the tests
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 

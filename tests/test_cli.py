@@ -62,11 +62,38 @@ def test_a_failure_is_one_sentence_and_exit_code_1(tmp_path: Path, monkeypatch) 
     assert end == f"poise: mnist could not be had. {tmp_path / 'nowhere'}: {tmp_path / 'nowhere'} does not exist"
 
 
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("~nobody-here/x", "Could not determine home directory"),
+        (LONG, "File name too long"),
+        (f"/tmp/{LONG}/y", "File name too long"),
+        ("", "it is empty"),
+    ],
+)
+def test_a_path_that_cannot_be_gets_a_sentence(monkeypatch, path: str, reason: str) -> None:
+    for words in (("get", "mnist", "--from", path), ("get", "imagenet", "--from", path)):
+        sentence = str(poise(monkeypatch, "data", *words))
+        assert sentence.startswith("poise: '") and sentence.endswith(f"' cannot be used as a path: {reason}")
+        assert len(sentence) < 150
+
+
+@pytest.mark.parametrize("words", [("list",), ("get", "mnist"), ("check",), ("check", "mnist"), ("where",)])
+@pytest.mark.parametrize("path", ["~nobody-here/x", LONG])
+def test_a_cache_that_cannot_be_gets_a_sentence(monkeypatch, path: str, words: tuple[str, ...]) -> None:
+    monkeypatch.setenv("POISE_DATA", path)
+    assert str(poise(monkeypatch, "data", *words)).startswith("poise: POISE_DATA must name a folder: '")
+
+
 def test_check_names_what_is_wrong(tmp_path: Path, monkeypatch) -> None:
     folder = write_folder(idx_files(digits()), tmp_path / "mine")
     assert poise(monkeypatch, "data", "get", "mnist", "--from", str(folder)) == 0
     (tmp_path / "cache" / "mnist" / "test_y.npy").write_bytes(b"")
-    assert "mnist is not whole" in str(poise(monkeypatch, "data", "check", "mnist"))
+    sentence = str(poise(monkeypatch, "data", "check", "mnist"))
+    assert "mnist is not whole" in sentence and sentence.endswith("poise data get mnist --again")
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ CONTRACTS = {
     "robustness": {"gallery", "output", "parts", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
-        *("stream", "augment", "loader", "imagenet_val"),
+        *("places", "stream", "augment", "loader", "imagenet_val", "sst"),
     },
     "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner"},
     "features": {"utility", "chunks"},

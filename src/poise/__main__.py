@@ -15,7 +15,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, _interrupt)
     try:
         _run()
-    except Interrupted:
+    except (
+        Interrupted,
+        KeyboardInterrupt,
+    ):  # the latter from a library that answers Ctrl-C itself while it is imported
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the way out is short: nothing more needs to be said
         print("poise: interrupted; what is whole is kept, and the same command goes on from there", file=sys.stderr)
         sys.exit(130)
 

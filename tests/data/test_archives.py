@@ -1,8 +1,6 @@
 """Folders that hold the official archives themselves, as a download or torchvision leaves them."""
 
-import dataclasses
 import hashlib
-import io
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +8,11 @@ import pytest
 from data_sets import (
     cifar10_pickles,
     cifar100_pickles,
+    corrupted_files,
     digits,
     idx_files,
+    offer,
+    offer_corrupted,
     pictures,
     tar_bytes,
     write_folder,
@@ -19,22 +20,8 @@ from data_sets import (
 )
 
 from poise.data import cache, catalogue, sources
-from poise.data.dataset import DataSet
-from poise.data.errors import DataNotFound
+from poise.data.errors import DataMismatch, DataNotFound
 from poise.data.layouts import in_canonical_order
-
-NOWHERE = "http://127.0.0.1:9"
-
-
-def offer(monkeypatch: pytest.MonkeyPatch, data_set: DataSet, digests: dict[str, str], md5: str | None = None) -> None:
-    """A small set under a real one's name, whose archives keep their names and are nowhere else."""
-    addresses = tuple(tuple(f"{NOWHERE}/{a.rpartition('/')[2]}" for a in way) for way in data_set.addresses)
-    small = dataclasses.replace(data_set, digests=digests, addresses=addresses, packages=(), md5=md5)
-    monkeypatch.setitem(catalogue.CATALOGUE, data_set.name, small)
-
-
-def digests_of(items: dict[str, np.ndarray] | dict[str, bytes]) -> dict[str, str]:
-    return {name: cache.digest(value) for name, value in items.items()}
 
 
 def test_the_names_are_those_of_the_official_addresses() -> None:
@@ -51,8 +38,8 @@ def test_the_names_are_those_of_the_official_addresses() -> None:
 
 def test_torchvision_s_folder_of_cifar_10_and_100(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ten, hundred = pictures(), pictures(train=60, test=20)
-    offer(monkeypatch, catalogue.CIFAR10, digests_of(ten))
-    offer(monkeypatch, catalogue.CIFAR100, digests_of(in_canonical_order(hundred)))
+    offer(monkeypatch, catalogue.CIFAR10, ten)
+    offer(monkeypatch, catalogue.CIFAR100, in_canonical_order(hundred))
     archives = {
         "cifar-10-python.tar.gz": tar_bytes(cifar10_pickles(ten)),
         "cifar-100-python.tar.gz": tar_bytes(cifar100_pickles(hundred)),
@@ -65,7 +52,7 @@ def test_torchvision_s_folder_of_cifar_10_and_100(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_damaged_archive_beside_its_own_files_does_no_harm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    offer(monkeypatch, catalogue.CIFAR10, digests_of(pictures()))
+    offer(monkeypatch, catalogue.CIFAR10, pictures())
     archive = tar_bytes(cifar10_pickles(pictures()))
     folder = write_folder({"cifar-10-python.tar.gz": archive[:-2000]}, tmp_path / "data")
     with pytest.raises(DataNotFound, match=r"cifar-10-python\.tar\.gz is (not a whole archive|damaged)"):
@@ -75,7 +62,7 @@ def test_a_damaged_archive_beside_its_own_files_does_no_harm(monkeypatch: pytest
 
 
 def test_torchvision_s_folder_of_mnist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    offer(monkeypatch, catalogue.MNIST, digests_of(digits()))
+    offer(monkeypatch, catalogue.MNIST, digits())
     folder = write_folder({f"MNIST/raw/{name}": data for name, data in idx_files(digits()).items()}, tmp_path)
     assert sources.get("mnist", folder) == str(folder)
 
@@ -91,7 +78,7 @@ def sst_files() -> tuple[dict[str, bytes], dict[str, bytes]]:
 def test_the_two_zips_of_sst(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unpacked: bool) -> None:
     raw, trees = sst_files()
     required = {name: data for name, data in {**raw, **trees}.items() if name != "dictionary.txt"}
-    offer(monkeypatch, catalogue.SST, digests_of(required))
+    offer(monkeypatch, catalogue.SST, required)
     inside = {f"stanfordSentimentTreebank/{name}": data for name, data in raw.items()}
     inside |= {f"__MACOSX/stanfordSentimentTreebank/._{name}": b"mac" for name in raw}
     folder = write_folder({"stanfordSentimentTreebank.zip": zip_bytes(inside)}, tmp_path / "data")
@@ -103,27 +90,54 @@ def test_the_two_zips_of_sst(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, un
 
 def test_the_zip_of_sst_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = {name: f"the text of {name}".encode() for name in ("train.tsv", "dev.tsv", "test.tsv")}
-    offer(monkeypatch, catalogue.SST2, digests_of(files))
+    offer(monkeypatch, catalogue.SST2, files)
     archive = zip_bytes({f"SST-2/{name}": data for name, data in files.items()})
     folder = write_folder({"glue/SST-2.zip": archive}, tmp_path / "data")
     assert sources.get("sst2", folder) == f"{folder} (SST-2.zip)"
 
 
-def npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
 def test_the_tar_of_cifar_10_c_is_proved_by_its_md5(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    labels = npy(np.tile(np.arange(10), 5000))
-    archive = tar_bytes(
-        {"CIFAR-10-C/fog.npy": npy(np.zeros((50000, 32, 32, 3), np.uint8)), "CIFAR-10-C/labels.npy": labels}
-    )
+    archive = tar_bytes(corrupted_files())
     folder = write_folder({"CIFAR-10-C.tar": archive}, tmp_path / "data")
-    offer(monkeypatch, catalogue.CIFAR10_C, {}, md5=hashlib.md5(archive).hexdigest())
+    offer_corrupted(monkeypatch, md5=hashlib.md5(archive).hexdigest())
     assert sources.get("cifar10-c", folder) == f"{folder} (CIFAR-10-C.tar)"
-    assert cache.load("cifar10-c", "fog").shape == (50000, 32, 32, 3)
-    offer(monkeypatch, catalogue.CIFAR10_C, {}, md5="0" * 32)
+    np.testing.assert_array_equal(cache.load("cifar10-c", "frost"), np.full((100, 32, 32, 3), 8))
+    sources.check("cifar10-c")
+    offer_corrupted(monkeypatch, md5="0" * 32)
     with pytest.raises(DataNotFound, match=r"CIFAR-10-C\.tar is not the official archive: expected md5 0000"):
         sources.get("cifar10-c", folder, again=True)
+
+
+def test_cifar_10_c_beside_cifar_100_c(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    offer_corrupted(monkeypatch)
+    folder = write_folder({**corrupted_files("a/CIFAR-100-C", 100), **corrupted_files("b/CIFAR-10-C")}, tmp_path / "x")
+    assert sources.get("cifar10-c", folder) == str(folder)
+    assert set(cache.load("cifar10-c", "labels")) == set(range(10))
+    folder = write_folder({**corrupted_files("a", 100), **corrupted_files("b")}, tmp_path / "y")
+    assert sources.get("cifar10-c", folder, again=True) == str(folder)
+    assert set(cache.load("cifar10-c", "labels")) == set(range(10))
+
+
+def test_a_part_of_cifar_10_c_is_refused_and_what_is_missing_named(monkeypatch, tmp_path: Path) -> None:
+    offer_corrupted(monkeypatch)
+    files = corrupted_files()
+    for name in ("fog", "labels"):
+        del files[f"CIFAR-10-C/{name}.npy"]
+    sentence = r"18 of 19 corruptions among 18 files .*, without labels\.npy, fog\.npy"
+    with pytest.raises(DataNotFound, match=sentence):
+        sources.get("cifar10-c", write_folder(files, tmp_path / "data"))
+
+
+def test_a_part_that_was_stored_once_is_not_called_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_corrupted(monkeypatch)
+    cache.store("cifar10-c", [("fog", np.zeros(3, np.uint8)), ("labels", np.zeros(3, np.uint8))], "here", {})
+    with pytest.raises(DataMismatch, match=r"1 of 19 corruptions.* poise data get cifar10-c --again"):
+        sources.check("cifar10-c")
+
+
+@pytest.mark.parametrize("name", ["fog", "labels"])
+def test_corrupted_pictures_of_a_wrong_shape_are_refused(name: str, monkeypatch, tmp_path: Path) -> None:
+    offer_corrupted(monkeypatch)
+    folder = write_folder(corrupted_files(**{name: np.zeros(99, np.uint8)}), tmp_path / "data")
+    with pytest.raises(DataNotFound, match=f"{name}.npy (is uint8|does not hold 100 labels of 10 classes)"):
+        sources.get("cifar10-c", folder)

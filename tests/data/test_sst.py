@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from data_sets import offer, write_folder
 
+from poise.data import cache, catalogue, sources
 from poise.data.errors import DataMismatch, DataNotFound
-from poise.data.sst import as_glue, parse_tree, read_glue, read_phrases, read_raw_scores, read_sentences
+from poise.data.sst import as_glue, parse_tree, read_glue, read_phrases, read_raw_scores, read_sentences, require_scores
 from poise.data.wordpieces import WordPieces
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -77,6 +79,72 @@ def test_the_odd_token_without_a_score_is_nan_and_many_are_an_error(sst: Path) -
 
 
 HTML = "<!DOCTYPE html>\n<html>\n<title>Sign in</title>\n</html>\n"
+FITTING = {"It": 0.5, "works": 0.7, ".": 0.41, "-LRB-": 0.6, "bad": 0.2, "-RRB-": 0.5, "two\u00a0in": 0.5}
+
+
+@pytest.fixture
+def offered(sst: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """SST in small in the catalogue, with scores that fit the trees in both files."""
+    trees = [
+        "(3 (2 It) (4 (3 works) (2 .)))",
+        "(1 (2 -LRB-) (1 (0 bad) (2 -RRB-)))",
+        "(2 (2 two\u00a0in) (2 one\u0085))",
+    ]
+    scores = {**FITTING, "one\u0085": 0.5}
+    files = {f"trees/{split}.txt": "\n".join(trees) for split in ("train", "dev", "test")}
+    files |= {name: name for name in ("datasetSentences.txt", "datasetSplit.txt", "SOStr.txt", "STree.txt")}
+    files["sentiment_labels.txt"] = "ids|values\n" + "".join(f"{n}|{v}\n" for n, v in enumerate(scores.values()))
+    items = {name: text.encode() for name, text in files.items()}
+    offer(monkeypatch, catalogue.SST, items, require=catalogue.SST.require)
+    files["dictionary.txt"] = "".join(f"{token}|{n}\n" for n, token in enumerate(scores))
+    files["token_scores.tsv"] = "token\tclass\tscore\thow\n" + "".join(f"{t}\t0\t{v}\tx\n" for t, v in scores.items())
+    return write_folder({name: text.encode() for name, text in files.items()}, sst)
+
+
+def test_scores_that_fit_the_trees_are_stored_and_digested(offered: Path) -> None:
+    assert sources.get("sst", offered) == str(offered)
+    sources.check("sst")
+    for name in ("dictionary.txt", "token_scores.tsv"):
+        path = cache.path_of("sst", name)
+        right = path.read_bytes()
+        path.write_bytes(right.replace(b"0.7", b"0.8").replace(b"|1", b"|2"))
+        with pytest.raises(DataMismatch, match=rf"{name} of sst is not the right one.* poise data get sst --again"):
+            sources.check("sst")
+        path.write_bytes(right)
+    sources.check("sst")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "sentence"),
+    [
+        ("dictionary.txt", "It|0\n", "", r"dictionary\.txt is not whole: it lacks 1 of 8 phrases"),
+        ("dictionary.txt", "", HTML, r"dictionary\.txt is not the right file"),
+        ("dictionary.txt", "bad|4", "worse|4", r"dictionary\.txt has no score for 3 of 24 tokens, such as 'bad'"),
+        (
+            "dictionary.txt",
+            "works|1\n.|2",
+            ".|1\nworks|2",
+            r"dictionary\.txt is not that of these trees.* 6 of 24 tokens",
+        ),
+        ("token_scores.tsv", "\t0.2\t", "\t0.21\t", r"token_scores\.tsv is not that of these trees.*'bad'"),
+        ("token_scores.tsv", "\t0.2\t", "\t-1\t", r"token_scores\.tsv is not the right file"),
+    ],
+)
+def test_scores_of_something_else_are_refused(offered: Path, file: str, old: str, new: str, sentence: str) -> None:
+    text = (offered / file).read_text(encoding="utf8")
+    (offered / file).write_text(text.replace(old, new) if old else new, encoding="utf8")
+    with pytest.raises(DataNotFound, match=sentence):
+        sources.get("sst", offered)
+
+
+@needs_shared
+def test_the_scores_beside_the_checkout_fit_their_trees() -> None:
+    require_scores(SHARED / "sst")
+
+
+def test_a_folder_may_be_written_as_text(sst: Path) -> None:
+    assert read_sentences(str(sst), "dev") == read_sentences(sst, "dev")
+    assert read_raw_scores(str(sst)) == read_raw_scores(sst)
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,16 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
+from poise.data.files import given
 
 Item: TypeAlias = "np.ndarray | bytes"
 
@@ -31,7 +32,10 @@ Item: TypeAlias = "np.ndarray | bytes"
 def root() -> Path:
     """Where data live on this machine."""
     if place := os.environ.get("POISE_DATA"):
-        return Path(place).expanduser()
+        try:
+            return given(place)
+        except DataNotFound as error:
+            raise CacheError(f"POISE_DATA must name a folder: {error}") from None
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", "~")).expanduser() / "poise" / "Cache"
     if sys.platform == "darwin":
@@ -49,8 +53,15 @@ def manifest_of(name: str) -> dict[str, Any] | None:
     return manifest if whole else None
 
 
-def store(name: str, items: Iterable[tuple[str, Item]], way: str, expected: dict[str, str], **facts: Any) -> None:
-    """Write a set, prove every item by its digest, and put it in its place in one step."""
+def store(
+    name: str,
+    items: Iterable[tuple[str, Item]],
+    way: str,
+    expected: dict[str, str],
+    require: Callable[[Path], None] | None = None,
+    **facts: Any,
+) -> None:
+    """Write a set, prove every item by its digest and all by what they `require`, put it in its place in one step."""
     with writing(root()):
         root().mkdir(parents=True, exist_ok=True)
         folder = scratch(name)
@@ -61,9 +72,11 @@ def store(name: str, items: Iterable[tuple[str, Item]], way: str, expected: dict
                 _write(folder, item, value)
             digests[item] = digest(value)
             _prove(name, item, digests[item], expected)
+        if missing := expected.keys() - digests.keys():
+            raise DataMismatch(f"{name} lacks {', '.join(sorted(missing))}")
+        if require is not None:
+            require(folder)
         with writing(root()):
-            if missing := expected.keys() - digests.keys():
-                raise DataMismatch(f"{name} lacks {', '.join(sorted(missing))}")
             files = {p.relative_to(folder).as_posix(): p.stat().st_size for p in folder.rglob("*") if p.is_file()}
             manifest = {"name": name, "way": way, "digests": digests, "files": files, **facts}
             (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
@@ -72,11 +85,9 @@ def store(name: str, items: Iterable[tuple[str, Item]], way: str, expected: dict
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def scratch(name: str) -> Path:
-    """An empty folder beside the set's place, under its lock; what a killed process left of an earlier one goes."""
-    for old in root().glob(f".{name}@*"):
-        shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{name}@", dir=root()))
+def scratch(name: str, use: Literal["", "-package"] = "") -> Path:
+    """An empty folder beside the set's place, under its lock."""
+    folder = Path(tempfile.mkdtemp(prefix=f".{name}{use}@", dir=root()))
     folder.chmod(0o755)
     return folder
 
@@ -105,13 +116,18 @@ def path_of(name: str, item: str) -> Path:
 
 def verify(name: str, expected: dict[str, str]) -> None:
     """Digest every item of a stored set again: against `expected`, where that is silent against what was stored."""
+    if not (root() / name).exists():
+        raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}")
     manifest = manifest_of(name)
     if manifest is None:
-        raise DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name}")
+        raise DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name} --again")
     for item, stored in {**manifest["digests"], **expected}.items():
         array = (root() / name / f"{item}.npy").exists()
         value: Item = load(name, item) if array else path_of(name, item).read_bytes()
-        _prove(name, item, digest(value), {item: stored})
+        try:
+            _prove(name, item, digest(value), {item: stored})
+        except DataMismatch as error:
+            raise DataMismatch(f"{error}: get it with  poise data get {name} --again") from None
 
 
 def digest(value: Item) -> str:
@@ -120,8 +136,8 @@ def digest(value: Item) -> str:
 
 
 @contextmanager
-def lock(name: str) -> Iterator[None]:
-    """One process at a time; the others wait. The system takes the lock back from a process that dies."""
+def lock(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """One process at a time; the others wait, and say so. The system takes the lock back from a process that dies."""
     with writing(root()):
         root().mkdir(parents=True, exist_ok=True)
         handle = (root() / f".{name}.lock").open("w")
@@ -131,7 +147,11 @@ def lock(name: str) -> Iterator[None]:
         except ImportError:  # Windows: two processes may both work; the last step is atomic all the same
             yield
             return
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
         with writing(root()):
             _mend(name)
         yield
@@ -192,8 +212,10 @@ def _put(folder: Path, place: Path) -> None:
 
 
 def _mend(name: str) -> None:
-    """Undo what a process left that was killed in `_put`: the older set goes back if nothing took its place."""
+    """Undo what a killed process left: the older set goes back if nothing took its place, half-written folders go."""
     for old in root().glob(f".{name}-old-*"):
         if (old / "set").exists() and not (root() / name).exists():
             (old / "set").rename(root() / name)
+        shutil.rmtree(old, ignore_errors=True)
+    for old in [*root().glob(f".{name}@*"), *root().glob(f".{name}-package@*")]:
         shutil.rmtree(old, ignore_errors=True)

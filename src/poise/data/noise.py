@@ -42,7 +42,7 @@ class PixelNoise:
     def __post_init__(self) -> None:
         if self.kind not in ("grey", "colour", "value"):
             raise ValueError(f"kind={self.kind!r} must be grey, colour or value")
-        if not 0 <= self.share <= 1 or self.least_deviation <= 0:
+        if not (0 <= self.share <= 1 and self.least_deviation > 0):
             raise ValueError(f"share={self.share} must lie in [0, 1], least_deviation={self.least_deviation} above 0")
 
     def __call__(self, images: np.ndarray, deviation: np.ndarray | None = None) -> np.ndarray:
@@ -84,6 +84,8 @@ class PixelNoise:
         per_value = deviation.reshape(*deviation.shape[:2], -1)
         if per_value.shape != shape:
             raise ValueError(f"the deviation has shape {deviation.shape}, the images {shape}")
+        if not (np.isfinite(per_value).all() and (per_value >= 0).all()):
+            raise ValueError("the deviation has values that are negative, infinite or nan")
         per_pixel = np.sqrt((per_value**2).mean(axis=2, keepdims=True))
         weights: np.ndarray = 1 / np.maximum(per_value if self.kind == "value" else per_pixel, self.least_deviation)
         return weights

