@@ -28,14 +28,14 @@ CONTRACTS = {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("stream", "augment", "loader", "imagenet_val"),
     },
-    "experiments": {"experiment", "environment", "folders", "runner"},
+    "experiments": {"experiment", "environment", "folders", "runner", "sweep", "grids"},
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
     "training": {"errors", "plan", "step", "checkpoint", "engine"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
-        *("markup", "svg", "colours", "findings", "sections"),
+        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps"),
     },
 }
 
