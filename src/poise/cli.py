@@ -28,6 +28,7 @@ from poise.commands import reproduce
 from poise.commands.bench import bench
 from poise.commands.corrupt import corrupt
 from poise.commands.report import report
+from poise.commands.sweep import sweep
 from poise.commands.table import table
 from poise.data import cache, sources
 from poise.data.catalogue import CATALOGUE
@@ -42,6 +43,7 @@ app.add_typer(data, name="data")
 app.command("list")(reproduce.list_experiments)
 app.command()(reproduce.reproduce)
 app.command()(reproduce.run)
+app.command()(sweep)
 app.command()(corrupt)
 app.command()(bench)
 app.command()(table)

@@ -83,7 +83,7 @@ def _run(experiment: Any, out: Path, seeds: int | None, methods: list[str] | Non
     place = device_of(device)
     helpers = _helpers(jobs - 1)
     try:
-        with _bars() as listen:
+        with bars() as listen:
             runner = Runner(experiment, out, place, listen=listen)
             records = runner.run(methods, None if seeds is None else range(seeds))
     except (TrainingError, OSError) as error:
@@ -119,12 +119,12 @@ def device_of(name: str) -> Any:
 
 
 @contextmanager
-def _bars() -> Iterator[Any]:
+def bars() -> Iterator[Any]:
     """A bar per run on a terminal; in a pipe a line for each run that begins or ends."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task("", total=None, loss="")
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=None, loss="")
         said: set[str] = set()
 
         def listen(event: Any) -> None:
@@ -133,7 +133,7 @@ def _bars() -> Iterator[Any]:
                 now = event.now
                 loss = "" if now.last is None else "  ".join(f"{k} {v:.3g}" for k, v in now.last["loss"].items())
                 done, total = now.epoch * now.batches + now.batch, now.epochs * now.batches
-                bars.update(task, description=line, completed=done, total=total, loss=loss)
+                shown.update(task, description=line, completed=done, total=total, loss=loss)
             if line not in said and not console.is_terminal:
                 console.print(line, highlight=False)
             said.add(line)
