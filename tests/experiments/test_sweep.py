@@ -121,7 +121,7 @@ def test_a_sampler_that_repeats_itself_ends_the_search(tmp_path: Path, monkeypat
     import optuna
 
     same = {path: labels[:1] for path, labels in SWEEP.labels().items()}
-    monkeypatch.setattr(optuna.samplers, "TPESampler", lambda seed: optuna.samplers.GridSampler(same))
+    monkeypatch.setattr(optuna.samplers, "TPESampler", lambda **_: optuna.samplers.GridSampler(same))
     assert len(began(tmp_path, sampler="tpe")) == 1
 
 
