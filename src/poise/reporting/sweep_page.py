@@ -17,7 +17,7 @@ _TOP, _BOTTOM, _LEFT, _RIGHT = 30, 150, 44, WIDTH - 24
 def sweep_page(swept: Swept) -> str:
     """One self-contained page."""
     figures = [element("figure", parameter_plot(swept, path)) for path in swept.choices if swept.scored]
-    note = f"A dot is a trial, the line the mean of all trials with that value. Score: {swept.scored_on}; no tests."
+    note = f"A dot is a trial, the large one the best, the line the mean of all trials with that value. Score: {swept.scored_on}; no tests."
     return document(
         f"{swept.title}: {swept.name}",
         element("h1", f"{swept.title}: {swept.method}"),
@@ -42,7 +42,8 @@ def parameter_plot(swept: Swept, path: str) -> Markup:
         parts += [words(_LEFT - 6, y(tick) + 3.5, short(tick), "small", "end")]
     parts += [words(x(place), _BOTTOM + 14, _tick(value), "small", "middle") for place, value in enumerate(values)]
     parts.append(polyline([(x(place), y(mean)) for place, mean in _means(trials)], "mean s3"))
-    parts += [_dot(x(place), y(trial.summary.mean), trial, trial is swept.scored[0]) for place, trial in trials]
+    best_on_top = reversed(trials)
+    parts += [_dot(x(place), y(trial.summary.mean), trial, trial is swept.scored[0]) for place, trial in best_on_top]
     return drawing(_BOTTOM + 22, f"Score against {path}", *parts)
 
 
@@ -69,7 +70,7 @@ def _tick(label: str) -> str:
     try:
         return short(float(label))
     except ValueError:
-        return label if len(label) <= 12 else f"{label[:11]}…"
+        return label if len(label) <= 9 else f"{label[:8]}…"
 
 
 def _table(swept: Swept) -> Markup:
