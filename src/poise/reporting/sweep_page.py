@@ -17,14 +17,14 @@ _TOP, _BOTTOM, _LEFT, _RIGHT = 30, 150, 44, WIDTH - 24
 def sweep_page(swept: Swept) -> str:
     """One self-contained page."""
     figures = [element("figure", parameter_plot(swept, path)) for path in swept.choices if swept.scored]
-    note = f"A dot is a trial, the large one the best, the line the mean of all trials with that value. Score: {swept.scored_on}; no tests."
+    dots = "A dot is a trial, the large one the best, the line the mean of all trials with that value."
     return document(
         f"{swept.title}: {swept.name}",
         element("h1", f"{swept.title}: {swept.method}"),
         element("p", swept.headline, class_="facts"),
         element("h3", "Each parameter"),
         element("div", *figures, class_="grid"),
-        element("p", note, class_="note"),
+        element("p", f"{dots} Score: {swept.scored_on}; no tests.", class_="note"),
         element("h3", "Trials, the best first"),
         element("div", _table(swept), class_="wide"),
     )
