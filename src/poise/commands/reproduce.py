@@ -135,7 +135,7 @@ def bars() -> Iterator[Any]:
                 done, total = now.epoch * now.batches + now.batch, now.epochs * now.batches
                 shown.update(task, description=line, completed=done, total=total, loss=loss)
             if line not in said and not console.is_terminal:
-                console.print(line, highlight=False)
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
             said.add(line)
 
         yield listen
