@@ -9,6 +9,7 @@ import numpy as np
 from poise import FCL, XE, CLGaussian, Exponential, Gaussian, GradientUtility, InfoNCE, LeNet, Ramp, TopBottom
 from poise.data.task import Examples, Task
 from poise.experiments.experiment import Build, Column, Experiment, Method
+from poise.experiments.sweep import Sweep
 from poise.training.plan import Adam, Plan
 
 
@@ -54,3 +55,6 @@ EXPERIMENT = Experiment(
     paper={"FCL": {"clean": (0.9, 0.01)}},
     rare_classes=(2,),
 )
+
+# Of these only the larger rate learns anything.
+SWEEP = Sweep(EXPERIMENT, "FCL", {"plan.learning_rate.initial": (1e-7, 0.005), "objective.select.k": (20, 40)}, seeds=1)

@@ -30,14 +30,14 @@ CONTRACTS = {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "loader", "imagenet_val", "sst"),
     },
-    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner"},
+    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner", "sweep", "grids"},
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
     "training": {"errors", "plan", "step", "checkpoint", "engine"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
-        *("markup", "svg", "colours", "findings", "sections"),
+        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps"),
     },
 }
 

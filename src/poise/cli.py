@@ -14,6 +14,7 @@ from poise.commands.bench import bench
 from poise.commands.corrupt import corrupt
 from poise.commands.data import data
 from poise.commands.report import report
+from poise.commands.sweep import sweep
 from poise.commands.table import table
 from poise.data.errors import DataError
 
@@ -22,6 +23,7 @@ app.add_typer(data, name="data")
 app.command("list")(reproduce.list_experiments)
 app.command()(reproduce.reproduce)
 app.command()(reproduce.run)
+app.command()(sweep)
 app.command()(table)
 app.command()(report)
 app.command()(corrupt)

@@ -104,7 +104,7 @@ def _run(
     place = start(device_of(device).type)
     first, helpers = rank() == 0, _helpers(jobs - 1)
     try:
-        with _bars(quiet or not first) as listen:
+        with bars(quiet or not first) as listen:
             runner = Runner(experiment, out, place, tensorboard=tensorboard, listen=listen)
             records = runner.run(methods, None if seeds is None else range(seeds))
     except OSError as error:
@@ -146,12 +146,12 @@ def device_of(name: str) -> Any:
 
 
 @contextmanager
-def _bars(quiet: bool) -> Iterator[Any]:
+def bars(quiet: bool = False) -> Iterator[Any]:
     """A bar per run on a terminal; in a pipe a line for each run that begins or ends."""
     console = Console(stderr=True, quiet=quiet)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task("", total=None, loss="")
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=None, loss="")
         said: set[str] = set()
 
         def listen(event: Any) -> None:
@@ -160,9 +160,9 @@ def _bars(quiet: bool) -> Iterator[Any]:
                 now = event.now
                 loss = "" if now.last is None else "  ".join(f"{k} {v:.3g}" for k, v in now.last["loss"].items())
                 done, total = now.epoch * now.batches + now.batch, now.epochs * now.batches
-                bars.update(task, description=line, completed=done, total=total, loss=loss)
+                shown.update(task, description=line, completed=done, total=total, loss=loss)
             if line not in said and not console.is_terminal:
-                console.print(line, highlight=False)
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
             said.add(line)
 
         yield listen

@@ -6,7 +6,7 @@ Axes: N images, H rows, W columns, C channels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,9 +24,13 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Settings are chosen on `validation`; `tests` are made one by one when they are needed, {score: examples}."""
+    """Settings are chosen on `validation`; `tests` are made one by one when they are needed, {score: examples}.
+
+    validations  validation in other guises, with noise say, that settings may be chosen on as well.
+    """
 
     train: Examples
     validation: Examples
     tests: dict[str, Callable[[], Examples]]
     num_classes: int
+    validations: dict[str, Callable[[], Examples]] = field(default_factory=dict)

@@ -58,6 +58,8 @@ class Runner:
     share_trunks  train what methods have in common once.
     keep_every    seconds between checkpoints.
     tensorboard   write the epochs for TensorBoard, too.
+    testing       False leaves the test sets alone and scores the task's validations instead: for sweeps.
+    trunks        the folder of shared beginnings; by default one beside the methods.
     """
 
     experiment: Experiment
@@ -67,6 +69,8 @@ class Runner:
     keep_every: float = 30.0
     tensorboard: bool = False
     listen: Listener = lambda event: None
+    testing: bool = True
+    trunks: Path | None = None
 
     def run(self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Path]:
         """The records of these methods and seeds, in that order; what another process is at is left to it."""
@@ -109,7 +113,7 @@ class Runner:
         done = self._fit(task, method, seed, model, data, path.parent, branch=branch)
         if rank() > 0:
             return
-        self.listen(Event(method.name, seed, "is tested"))
+        self.listen(Event(method.name, seed, "is tested" if self.testing else "is validated"))
         record = {
             "version": 1,
             "experiment": self.experiment.name,
@@ -175,7 +179,8 @@ class Runner:
     def _trunk(self, task: Task, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
         recipe = (self.experiment.task, self.experiment.network, self.experiment.plan, beginning(method), epochs)
-        folder = self.folder / "trunks" / sha256(repr(recipe).encode()).hexdigest()[:12] / f"seed-{seed:02d}"
+        home = self.trunks or self.folder / "trunks"
+        folder = home / sha256(repr(recipe).encode()).hexdigest()[:12] / f"seed-{seed:02d}"
         plain = replace(method, objective=XE(loss=loss_of(method)))
         while True:
             with busy(folder) as mine:
@@ -203,7 +208,8 @@ class Runner:
 
     def _tested(self, task: Task, model: nn.Module) -> dict[str, Any]:
         """Scores, the counts behind them, and the accuracy on validation."""
-        counts = {name: self._count(model, make(), task.num_classes) for name, make in task.tests.items()}
+        sets = task.tests if self.testing else task.validations
+        counts = {name: self._count(model, make(), task.num_classes) for name, make in sets.items()}
         return {
             "scores": {name: _accuracy(each) for name, each in counts.items()},
             "classes": {name: each.tolist() for name, each in counts.items()},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from poise.reporting.captions import spans
+from poise.reporting.document import document
 from poise.reporting.files import RecordError
 from poise.reporting.markup import Markup, element, join
 from poise.reporting.records import Results
@@ -27,18 +27,10 @@ _KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 def page(found: Sequence[Results]) -> str:
     """The page as HTML that is also well-formed XML."""
     title = found[0].experiment.title if len(found) == 1 else "Results"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"{title} · Poise"),
-        element("style", Markup(_style())),
-    )
     parts = [element("h1", "Results" if len(found) > 1 else title)]
     parts += [_contents(found)] if len(found) > 1 else []
     parts += [_experiment(results, number, len(found) > 1) for number, results in enumerate(found)]
-    footer = element("footer", "Made from the records of finished runs; nothing on this page is loaded from elsewhere.")
-    return f"<!DOCTYPE html>\n{element('html', head, element('body', element('main', *parts), footer), lang='en')}\n"
+    return document(title, *parts)
 
 
 def _experiment(results: Results, number: int, titled: bool) -> Markup:
@@ -95,7 +87,3 @@ def _data(path: Path) -> str:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
     return f"data:{_KINDS[path.suffix.lower()]};base64,{base64.b64encode(content).decode()}"
-
-
-def _style() -> str:
-    return files("poise.reporting").joinpath("page.css").read_text(encoding="utf-8")

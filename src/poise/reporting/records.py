@@ -114,7 +114,7 @@ def load(folder: Path) -> list[Results]:
     """All experiments in or below a folder that have finished runs."""
     if not folder.is_dir():
         raise RecordError(f"{folder} is {'a file, not a folder' if folder.exists() else 'not there'}")
-    homes = sorted(path.parent for path in folder.rglob(EXPERIMENT))
+    homes = sorted(path.parent for path in _below(folder, EXPERIMENT))
     if not homes:
         raise RecordError(f"{folder} holds no {EXPERIMENT}: no experiment was run into it")
     found = [_results(home, homes) for home in homes]
@@ -123,10 +123,15 @@ def load(folder: Path) -> list[Results]:
     return [results for results in found if results.records]
 
 
+def _below(folder: Path, name: str) -> list[Path]:
+    """The files of this name, except those of sweeps, whose trials are no rows of a table."""
+    return sorted(path for path in folder.rglob(name) if "sweeps" not in path.relative_to(folder).parts)
+
+
 def _results(home: Path, homes: list[Path]) -> Results:
     experiment = read_experiment(home / EXPERIMENT)
     inner = [other for other in homes if other != home and other.is_relative_to(home)]
-    paths = [path for path in sorted(home.rglob(RECORD)) if not any(path.is_relative_to(other) for other in inner)]
+    paths = [path for path in _below(home, RECORD) if not any(path.is_relative_to(other) for other in inner)]
     first: dict[str, tuple[Path, Record]] = {}
     sources: dict[tuple[str, int], Path] = {}
     runs: dict[str, dict[int, Record]] = {method: {} for method in experiment.methods}

@@ -3,3 +3,7 @@
 
 class TrainingError(Exception):
     """A run cannot go on; the message says where it stands and what to do."""
+
+
+class NotFinite(TrainingError):
+    """A part of the loss is NaN or infinite: it is the settings that are wrong."""

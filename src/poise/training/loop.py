@@ -23,7 +23,7 @@ from poise.distributed import rank, world_size
 from poise.objectives.objective import Objective
 from poise.training.checkpoint import Checkpoint, newest, restore, save
 from poise.training.engine import Engine
-from poise.training.errors import TrainingError
+from poise.training.errors import NotFinite, TrainingError
 from poise.training.plan import Plan
 
 Entry = dict[str, Any]
@@ -151,7 +151,7 @@ def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
     }
     if wrong:
         name, step = min(wrong.items(), key=lambda pair: pair[1])
-        raise TrainingError(
+        raise NotFinite(
             f"{name} is not finite at step {first + step} (epoch {epoch + 1}): lower the learning rate or the weight; "
             "the checkpoint before that epoch is kept"
         )

@@ -1,0 +1,88 @@
+"""`poise sweep`: try lists of settings, score them on validation, and say which were best."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from poise.commands.reproduce import Device, Out, bars, device_of
+from poise.commands.results import failures, write
+
+What = Annotated[str, typer.Argument(metavar="NAME|FILE", help="One of `poise list`, or a Python file with a SWEEP.")]
+Name = Annotated[str | None, typer.Option(help="Which sweep of it; for a file, what to call it.")]
+
+
+class Way(StrEnum):
+    """Which settings come next."""
+
+    grid = "grid"
+    tpe = "tpe"
+
+
+def sweep(
+    what: What,
+    name: Name = None,
+    sampler: Annotated[Way, typer.Option(help="All of them, or by Optuna's TPE.")] = Way.grid,
+    trials: Annotated[int | None, typer.Option(min=1, help="Settings to try at most; by default all.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Runs per setting; by default the sweep's.")] = None,
+    out: Out = Path("runs"),
+    quick: Annotated[bool, typer.Option(help="A small version, for a look.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Try settings on validation, never on a test set; what is finished is left, what was begun goes on.
+
+    Start it again, or several times at once, with the same options: they share the work.
+
+    poise sweep synthetic-mnist --name fcl --sampler tpe --trials 40 --device cuda
+
+    poise sweep my_recipe.py --seeds 2
+    """
+    chosen, found = _found(what, name, quick)
+    with failures():
+        folder = _searched(found, chosen, out, sampler, trials, seeds, device_of(device))
+        from poise.reporting.sweep_page import sweep_page
+        from poise.reporting.sweeps import load_sweep, sweep_text
+
+        swept = load_sweep(folder)
+        typer.echo(sweep_text(swept))
+        write(folder / "sweep.html", sweep_page(swept))
+
+
+def _found(what: str, name: str | None, quick: bool) -> tuple[str, Any]:
+    from poise.experiments import shelf
+
+    file = Path(what)
+    try:
+        if file.suffix != ".py":
+            return shelf.find_sweep(what, name, quick)
+        if quick:
+            raise ValueError("--quick is for the sweeps of `poise list`")
+        if not file.is_file():
+            raise ValueError(f"{file} is not a file")
+        return name or file.stem, shelf.sweep_from_file(file)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _searched(
+    found: Any, name: str, out: Path, sampler: Way, trials: int | None, seeds: int | None, device: Any
+) -> Path:
+    """The folder of the sweep, when the search is over."""
+    from poise.experiments.search import Search
+    from poise.training.errors import TrainingError
+
+    try:
+        with bars() as listen:
+            search = Search(found, name, out, device, sampler.value, trials, seeds, listen=listen)
+            search.run()
+    except TrainingError as error:
+        sys.exit(f"poise: {error}")
+    except ModuleNotFoundError as error:
+        if error.name != "optuna":
+            raise
+        sys.exit('poise: optuna is missing: pip install "poise[sweep]"')
+    return search.folder

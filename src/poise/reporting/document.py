@@ -1,0 +1,24 @@
+"""The frame of every page: one file that loads nothing, well-formed as HTML and as XML."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from poise.reporting.markup import Markup, element
+
+
+def document(title: str, *parts: str) -> str:
+    """A page of these parts."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", f"{title} · Poise"),
+        element("style", Markup(_style())),
+    )
+    footer = element("footer", "Made from the records of finished runs; nothing on this page is loaded from elsewhere.")
+    return f"<!DOCTYPE html>\n{element('html', head, element('body', element('main', *parts), footer), lang='en')}\n"
+
+
+def _style() -> str:
+    return files("poise.reporting").joinpath("page.css").read_text(encoding="utf-8")
