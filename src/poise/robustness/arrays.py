@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from poise.corruptions.corrupt import corrupt
 from poise.robustness.output import Making, Progress, claim, silent
 from poise.robustness.parts import new_file
 
@@ -86,15 +85,6 @@ def _write_one(
             for start in range(0, len(images), _AT_ONCE):
                 part = torch.from_numpy(np.array(images[start : start + _AT_ONCE])).to(device)
                 index = torch.arange(start, start + len(part))
-                changed = corrupt(
-                    part.permute(0, 3, 1, 2),
-                    name,
-                    severity,
-                    making.profile,
-                    seed=making.seed,
-                    index=index,
-                    rounding=making.rounding,
-                    jpeg=making.jpeg,
-                )
+                changed = making.of(part.permute(0, 3, 1, 2), name, severity, index)
                 stream.write(changed.permute(0, 2, 3, 1).contiguous().cpu().numpy().tobytes())
                 report(number * len(images) + start + len(part))

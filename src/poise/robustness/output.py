@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from poise.choices import require_whole
-from poise.corruptions.corrupt import Corruption
+from poise.corruptions.corrupt import Corruption, corrupt
 from poise.corruptions.jpeg import Jpeg
 from poise.protocols import CORRUPTIONS, SEVERITIES
 from poise.robustness.parts import is_part, new_file, sweep
@@ -49,6 +50,15 @@ class Making:
         """ValueError for images that one of the corruptions cannot take."""
         for name in self.corruptions:
             Corruption(name, self.profile, self.rounding).require_size(height, width)
+
+    def of(
+        self, images: Tensor, name: str, severity: int, index: Tensor | Sequence[int] | int, jpeg: bool = True
+    ) -> Tensor:
+        """The images under one of the corruptions; `jpeg=False` leaves the second pass to a file that is saved so."""
+        quality = self.jpeg if jpeg else None
+        return corrupt(
+            images, name, severity, self.profile, seed=self.seed, index=index, rounding=self.rounding, jpeg=quality
+        )
 
 
 def silent(what: str, done: int, total: int) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from PIL import Image
 
-from poise.corruptions.corrupt import corrupt
 from poise.robustness.gallery import Gallery, open_gallery
 from poise.robustness.output import Making, Progress, claim, silent
 from poise.robustness.parts import new_file
@@ -126,9 +125,7 @@ def _write_batch(
     images = torch.from_numpy(np.stack([picture for _, picture in batch])).permute(0, 3, 1, 2).to(device)
     for name in making.corruptions:
         for severity in making.severities:
-            changed = corrupt(
-                images, name, severity, making.profile, seed=making.seed, index=ids, rounding=making.rounding
-            )
+            changed = making.of(images, name, severity, ids, jpeg=False)
             pixels = changed.permute(0, 2, 3, 1).contiguous().cpu().numpy()
             targets = [Path(name, str(severity), names[i]) for i in ids]
             list(workers.map(_save, [out] * len(ids), targets, pixels, [making.jpeg] * len(ids)))

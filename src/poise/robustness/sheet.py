@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 
-from poise.corruptions.corrupt import corrupt
 from poise.robustness.output import Making
 
 _NAMES, _HEAD, _GAP = 130, 18, 2
@@ -27,16 +26,7 @@ def contact_sheet(
     for row, name in enumerate(making.corruptions):
         pen.text((4, _HEAD + row * height + height // 2 - 6), name, fill="black")
         for column, severity in enumerate(making.severities, start=1):
-            changed = corrupt(
-                pixels,
-                name,
-                severity,
-                making.profile,
-                seed=making.seed,
-                index=index,
-                rounding=making.rounding,
-                jpeg=making.jpeg,
-            )
+            changed = making.of(pixels, name, severity, index)
             place = (_NAMES + column * width, _HEAD + row * height)
             sheet.paste(_enlarged(changed.permute(1, 2, 0).cpu().numpy(), enlarge), place)
     return sheet
