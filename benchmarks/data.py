@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
+from timing import seconds
 
 from poise import XE, Chain, PatchGaussian, Standard, resnet56
 from poise.data.cache import load, manifest_of
@@ -36,18 +35,6 @@ def arrays(name: str) -> dict[str, np.ndarray]:
         made[f"{part}_x"] = generator.integers(0, 256, (count, *SHAPES[name]), dtype=np.uint8)
         made[f"{part}_y"] = generator.integers(0, 10, count, dtype=np.uint8)
     return made
-
-
-def seconds(work: Callable[[], object], device: torch.device, repeats: int = 3) -> float:
-    """The best of a few, the device's work included."""
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - begin)
-    return min(times)
 
 
 def open_whole(name: str) -> None:

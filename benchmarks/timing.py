@@ -1,0 +1,20 @@
+"""How the benchmarks take the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+
+def seconds(work: Callable[[], object], device: torch.device, repeats: int = 3) -> float:
+    """The best of a few, the device's work included."""
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return min(times)
