@@ -30,7 +30,7 @@ CONTRACTS = {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "loader", "imagenet_val", "sst"),
     },
-    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner", "sweep", "grids"},
+    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "sweep", "grids"},
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},

@@ -73,7 +73,7 @@ def test_it_is_the_loop_one_would_write() -> None:
 
 
 def test_the_log_says_what_happened() -> None:
-    _, done = train(validate=lambda model: 0.5)
+    _, done = train(validate=lambda model: {"validation": 0.5})
     assert [entry["epoch"] for entry in done.log] == [1, 2, 3, 4]
     assert [entry["step"] for entry in done.log] == [6, 12, 18, 24]
     assert [sorted(entry["loss"]) for entry in done.log] == [["xe"]] * 2 + [["contrast", "weight", "xe"]] * 2

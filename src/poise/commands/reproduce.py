@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the epoc
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Name the records in JSON, for scripts.")]
 Jobs = Annotated[int, typer.Option(help="Processes that share the runs.")]
+Fleet = Annotated[bool, typer.Option("--fleet", help="Train runs that differ in seed and lambda only as one model.")]
 
 
 def list_experiments() -> None:
@@ -40,13 +42,14 @@ def reproduce(
     quick: Annotated[bool, typer.Option(help="A small version, for a look.")] = False,
     device: Device = "auto",
     jobs: Jobs = 1,
+    fleet: Fleet = False,
     tensorboard: TensorBoard = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Run an experiment of the paper; what is finished is left, what was begun goes on.
 
-    poise reproduce synthetic-mnist --device cuda --jobs 4
+    poise reproduce synthetic-mnist --device cuda --fleet
 
     poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
     """
@@ -56,7 +59,7 @@ def reproduce(
         experiment = shelf.find(name, quick)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    _run(experiment, out, seeds, methods, device, jobs, tensorboard, quiet, json)
+    _run(experiment, out, seeds, methods, device, jobs, fleet, tensorboard, quiet, json)
 
 
 def run(
@@ -66,6 +69,7 @@ def run(
     methods: Methods = None,
     device: Device = "auto",
     jobs: Jobs = 1,
+    fleet: Fleet = False,
     tensorboard: TensorBoard = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -79,7 +83,7 @@ def run(
         experiment = shelf.from_file(file)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    _run(experiment, out, seeds, methods, device, jobs, tensorboard, quiet, json)
+    _run(experiment, out, seeds, methods, device, jobs, fleet, tensorboard, quiet, json)
 
 
 def _run(
@@ -89,11 +93,13 @@ def _run(
     methods: list[str] | None,
     device: str,
     jobs: int,
+    fleet: bool,
     tensorboard: bool,
     quiet: bool,
     json: bool,
 ) -> None:
     from poise.distributed import rank, start, stop
+    from poise.experiments.fleets import run_fleets
     from poise.experiments.runner import Runner
     from poise.training.errors import TrainingError
 
@@ -106,7 +112,8 @@ def _run(
     try:
         with bars(quiet or not first) as listen:
             runner = Runner(experiment, out, place, tensorboard=tensorboard, listen=listen)
-            records = runner.run(methods, None if seeds is None else range(seeds))
+            run = partial(run_fleets, runner) if fleet else runner.run
+            records = run(methods, None if seeds is None else range(seeds))
     except OSError as error:
         sys.exit(f"poise: {error.filename or out}: {error.strerror or error}")
     except (TrainingError, ModuleNotFoundError) as error:

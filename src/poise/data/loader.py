@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -34,6 +35,31 @@ def epoch_seed(seed: int, epoch: int, process: int = 0) -> int:
     return int(Stream(seed, "epoch", epoch, process).bits(1)[0] >> np.uint64(2))
 
 
+class Loader(Protocol):
+    """What training needs: batches of a set on a device, in an order of every epoch.
+
+    replicas  models that are trained at once, whose rows take turns in every batch.
+    """
+
+    @property
+    def images(self) -> Tensor: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def replicas(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def order(self, number: int) -> Tensor: ...
+
+    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class DeviceLoader:
     """images uint8 [N, C, H, W] and labels [N] on one device; see `on_device`."""
@@ -50,6 +76,10 @@ class DeviceLoader:
             raise TypeError(f"images must be uint8 [N, C, H, W] with one label each, got {shapes}")
         if not 0 < self.batch_size <= len(self.images):
             raise ValueError(f"batch_size={self.batch_size} must lie between 1 and the {len(self.images)} images")
+
+    @property
+    def replicas(self) -> int:
+        return 1
 
     def __len__(self) -> int:
         """Whole batches of an epoch; what is left over comes in another epoch's order."""

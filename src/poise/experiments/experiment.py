@@ -18,6 +18,12 @@ class TaskRecipe(Protocol):
     def __call__(self) -> Task: ...
 
 
+class Measures(Protocol):
+    """What else to know of a trained model, by name."""
+
+    def __call__(self, model: nn.Module, task: Task) -> dict[str, float]: ...
+
+
 @dataclass(frozen=True, repr=False)
 class Build:
     """A network to be: Build(LeNet, num_classes=15) prints and, called, builds LeNet(num_classes=15)."""
@@ -71,6 +77,8 @@ class Experiment:
     groups    methods that are compared with each other, the first of each with the others.
     paper     {method: {column: (mean, std)}}; a std that is not given is None.
     overlaps  {method: corruptions that its training resembles}.
+    measures  more scores of a trained model than its accuracies.
+    watch     what to measure after every epoch, for the log.
     """
 
     name: str
@@ -86,6 +94,8 @@ class Experiment:
     overlaps: dict[str, tuple[str, ...]] = field(default_factory=dict)
     rare_classes: tuple[int, ...] = ()
     class_names: tuple[str, ...] = ()
+    measures: Measures | None = None
+    watch: Measures | None = None
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]

@@ -21,17 +21,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from poise.data.loader import DeviceLoader, on_device
-from poise.data.task import Examples, Task
+from poise.data.loader import DeviceLoader
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
 from poise.experiments.folders import busy, differing, slug
+from poise.experiments.judge import Judge
 from poise.experiments.logs import notes
 from poise.experiments.trunks import beginning, loss_of, quiet_steps
 from poise.objectives.xe import XE
 from poise.reporting.files import write_json
-from poise.training.accuracy import count_right
 from poise.training.checkpoint import Checkpoint, newest
 from poise.training.errors import TrainingError
 from poise.training.loop import Fit, Now, fit
@@ -74,13 +73,8 @@ class Runner:
 
     def run(self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Path]:
         """The records of these methods and seeds, in that order; what another process is at is left to it."""
-        chosen = [method for method in self.experiment.methods if methods is None or method.name in methods]
-        numbers = range(self.experiment.seeds) if seeds is None else seeds
-        self._write(self.folder / "experiment.json", self.experiment.facts())
-        for method in chosen:
-            for seed in numbers:
-                differing(self.record_path(method, seed), repr(self.experiment.recipe(method)))
-        task: Task | None = None
+        chosen, numbers = self.begin(methods, seeds)
+        judge: Judge | None = None
         for seed in numbers:
             for method in chosen:
                 path = self.record_path(method, seed)
@@ -90,29 +84,47 @@ class Runner:
                     elif share(path.exists()):
                         self.listen(Event(method.name, seed, "is finished"))
                     else:
-                        task = task or self.experiment.task()
-                        self._one(task, method, seed)
+                        judge = judge or self.judge()
+                        self._one(judge, method, seed)
         return [path for method in chosen for seed in numbers if (path := self.record_path(method, seed)).exists()]
+
+    def begin(self, methods: Sequence[str] | None, seeds: Sequence[int] | None) -> tuple[list[Method], Sequence[int]]:
+        """The methods and seeds to run; a TrainingError if their folders hold runs with other recipes."""
+        chosen = [method for method in self.experiment.methods if methods is None or method.name in methods]
+        numbers = range(self.experiment.seeds) if seeds is None else seeds
+        self.write(self.folder / "experiment.json", self.experiment.facts())
+        for method in chosen:
+            for seed in numbers:
+                differing(self.record_path(method, seed), repr(self.experiment.recipe(method)))
+        return chosen, numbers
 
     @property
     def folder(self) -> Path:
         return self.out / self.experiment.name
 
+    def judge(self) -> Judge:
+        return Judge(self.experiment, self.experiment.task(), self.device, self.testing)
+
     def record_path(self, method: Method, seed: int) -> Path:
         return self.folder / slug(method.name) / f"seed-{seed:02d}" / "record.json"
 
-    def _one(self, task: Task, method: Method, seed: int) -> None:
+    def _one(self, judge: Judge, method: Method, seed: int) -> None:
         started = datetime.now(UTC)
         path = self.record_path(method, seed)
-        self._write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
+        self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        epochs = self._trunk_epochs(task, method)
-        branch = self._trunk(task, method, seed, epochs) if epochs else None
-        model, data = self._model(seed), self._data(task, method, seed)
-        done = self._fit(task, method, seed, model, data, path.parent, branch=branch)
-        if rank() > 0:
-            return
+        epochs = self._trunk_epochs(judge, method)
+        branch = self._trunk(judge, method, seed, epochs) if epochs else None
+        model, data = self.model(seed), self.data(judge, method, seed)
+        done = self._fit(judge, method, seed, model, data, path.parent, branch=branch)
+        if rank() == 0:
+            self.write_record(judge, method, seed, model, done, started, {"epochs": epochs} if epochs else None)
+
+    def write_record(
+        self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime, trunk: Any = None
+    ) -> None:
+        """Test a trained model, and write down what the run came to."""
         self.listen(Event(method.name, seed, "is tested" if self.testing else "is validated"))
         record = {
             "version": 1,
@@ -120,9 +132,9 @@ class Runner:
             "method": method.name,
             "seed": seed,
             "recipe": repr(self.experiment.recipe(method)),
-            **self._tested(task, model),
+            **judge.at_the_end(model),
             "log": done.log,
-            "trunk": {"epochs": epochs} if epochs else None,
+            "trunk": trunk,
             "seconds": done.seconds,
             "peak_memory": torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None,
             **surroundings(self.device),
@@ -130,16 +142,16 @@ class Runner:
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        self._write(path, record)
+        self.write(self.record_path(method, seed), record)
         self.listen(Event(method.name, seed, "is finished"))
 
-    def _write(self, path: Path, content: dict[str, Any]) -> None:
+    def write(self, path: Path, content: dict[str, Any]) -> None:
         if rank() == 0:
             write_json(path, content)
 
     def _fit(
         self,
-        task: Task,
+        judge: Judge,
         method: Method,
         seed: int,
         model: nn.Module,
@@ -148,7 +160,6 @@ class Runner:
         branch: Checkpoint | None = None,
         until: int | None = None,
     ) -> Fit:
-        validation = on_device(task.validation.x, task.validation.y, self.device)
         what = "is trained" if until is None else "is trained, the part that methods share"
         return fit(
             model,
@@ -158,16 +169,16 @@ class Runner:
             folder=folder,
             branch=branch,
             until=until,
-            validate=lambda model: _accuracy(self._counts(model, *validation, task.num_classes)),
+            validate=judge.after_epoch,
             keep_every=self.keep_every,
             progress=lambda now: self.listen(Event(method.name, seed, what, now)),
             warn=lambda sentence: self.listen(Event(method.name, seed, sentence)),
             note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
         )
 
-    def _trunk_epochs(self, task: Task, method: Method) -> int:
+    def _trunk_epochs(self, judge: Judge, method: Method) -> int:
         """Epochs that the method shares with another one: whole epochs before the first of them switches on."""
-        steps = len(task.train) // self.experiment.plan.batch_size
+        steps = len(judge.task.train) // self.experiment.plan.batch_size
         quiet = {
             other.name: quiet_steps(other.objective, self.experiment.plan.epochs * steps) // steps
             for other in self.experiment.methods
@@ -176,7 +187,7 @@ class Runner:
         sharing = [epochs for epochs in quiet.values() if epochs > 0]
         return min(sharing) if self.share_trunks and quiet[method.name] > 0 and len(sharing) > 1 else 0
 
-    def _trunk(self, task: Task, method: Method, seed: int, epochs: int) -> Checkpoint:
+    def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
         recipe = (self.experiment.task, self.experiment.network, self.experiment.plan, beginning(method), epochs)
         home = self.trunks or self.folder / "trunks"
@@ -185,7 +196,7 @@ class Runner:
         while True:
             with busy(folder) as mine:
                 if mine:
-                    self._fit(task, plain, seed, self._model(seed), self._data(task, plain, seed), folder, until=epochs)
+                    self._fit(judge, plain, seed, self.model(seed), self.data(judge, plain, seed), folder, until=epochs)
                     share(None)  # the first process has written its last checkpoint
                     found = newest(folder, lambda sentence: None)
                     if found is None or len(found.facts["log"]) != epochs:
@@ -193,37 +204,12 @@ class Runner:
                     return found
             time.sleep(1)
 
-    def _model(self, seed: int) -> nn.Module:
+    def model(self, seed: int) -> nn.Module:
         """The network with the first weights of a seed, the same for all methods."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self.experiment.network()
         return in_layout(model.to(self.device), self.experiment.plan)
 
-    def _data(self, task: Task, method: Method, seed: int) -> DeviceLoader:
-        images, labels = on_device(task.train.x, task.train.y, self.device)
-        plan = self.experiment.plan
-        images = images.contiguous(memory_format=plan.layout)
-        return DeviceLoader(images, labels, plan.batch_size, method.augment, seed)
-
-    def _tested(self, task: Task, model: nn.Module) -> dict[str, Any]:
-        """Scores, the counts behind them, and the accuracy on validation."""
-        sets = task.tests if self.testing else task.validations
-        counts = {name: self._count(model, make(), task.num_classes) for name, make in sets.items()}
-        return {
-            "scores": {name: _accuracy(each) for name, each in counts.items()},
-            "classes": {name: each.tolist() for name, each in counts.items()},
-            "validation": _accuracy(self._count(model, task.validation, task.num_classes)),
-        }
-
-    def _count(self, model: nn.Module, examples: Examples, num_classes: int) -> torch.Tensor:
-        return self._counts(model, *on_device(examples.x, examples.y, self.device), num_classes)
-
-    def _counts(self, model: nn.Module, images: torch.Tensor, labels: torch.Tensor, num_classes: int) -> torch.Tensor:
-        return count_right(model, images, labels, num_classes, bfloat16=self.experiment.plan.precision == "bfloat16")
-
-
-def _accuracy(counts: torch.Tensor) -> float:
-    """Right of all, from [L, 2]."""
-    right, all_of_them = (int(total) for total in counts.sum(0))
-    return right / max(all_of_them, 1)
+    def data(self, judge: Judge, method: Method, seed: int) -> DeviceLoader:
+        return DeviceLoader(*judge.train, self.experiment.plan.batch_size, method.augment, seed)

@@ -35,8 +35,10 @@ class Checkpoint:
     facts: dict[str, Any]
 
 
-def save(folder: Path, epoch: int, model: nn.Module, optimizer: torch.optim.Optimizer, facts: dict[str, Any]) -> None:
-    """Write the checkpoint of an epoch and forget old ones."""
+def save(
+    folder: Path, epoch: int, model: nn.Module, optimizer: torch.optim.Optimizer | None, facts: dict[str, Any]
+) -> None:
+    """Write the checkpoint of an epoch and forget old ones; one without an optimizer is to use, not to go on from."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"checkpoint-{epoch:04d}.safetensors"
     _whole(path, lambda part: save_file(_tensors(model, optimizer), part))
@@ -86,9 +88,10 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Opt
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def _tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _tensors(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
-    for number, state in optimizer.state_dict()["state"].items():
+    states = {} if optimizer is None else optimizer.state_dict()["state"]
+    for number, state in states.items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in state.items() if isinstance(value, Tensor)}
     return {name: value.detach().contiguous().cpu() for name, value in tensors.items()}
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from poise.classifier import retainable
-from poise.data.loader import DeviceLoader, epoch_seed
+from poise.data.loader import Loader, epoch_seed
 from poise.distributed import mean_over_processes, rank, world_size
 from poise.objectives.objective import Objective, switched_off
 from poise.schedules import as_schedule
@@ -43,7 +43,7 @@ class Engine:
     """Runs the epochs of one model; see the module's text."""
 
     def __init__(
-        self, model: nn.Module, objective: Objective, data: DeviceLoader, optimizer: torch.optim.Optimizer, plan: Plan
+        self, model: nn.Module, objective: Objective, data: Loader, optimizer: torch.optim.Optimizer, plan: Plan
     ) -> None:
         self.device = data.images.device
         self._model, self._data, self._optimizer, self._plan = model, data, optimizer, plan
@@ -51,12 +51,15 @@ class Engine:
         self._captures = self.device.type == "cuda" and world_size() == 1
         self._step = self._wrapped(TrainStep(model, objective))
         self._augmenting = torch.Generator(self.device)
-        self._tables = _Tables(len(data), self._local_size(), self.device)
+        self._tables = _Tables(len(data), self._local_size(), data.replicas, self.device)
         self._replays: dict[bool, torch.cuda.CUDAGraph] = {}
         self._names: dict[bool, list[str]] = {}
 
     def epoch(self, number: int, progress: Callable[[int], None] = lambda batch: None) -> dict[str, Tensor]:
-        """Train for an epoch; the parts of the loss at each step, {name: [steps]}, on the CPU."""
+        """Train for an epoch; the parts of the loss at each step, {name: [steps]}, on the CPU.
+
+        A fleet has [steps, R] of them.
+        """
         self._model.train()
         steps = range(number * len(self._data), (number + 1) * len(self._data))
         weights = [self._schedule(step) for step in steps]
@@ -66,6 +69,7 @@ class Engine:
             progress(batch)
         names = max((self._names[switched_off(weight)] for weight in weights), key=len)
         log = mean_over_processes(self._tables.log).cpu()
+        log = log[:, :, 0] if self._data.replicas == 1 else log
         return {name: log[:, column] for column, name in enumerate(names)}
 
     @property
@@ -74,7 +78,8 @@ class Engine:
         compiled = ["compiled"] if self._plan.compile and self.device.type == "cuda" else []
         captured = ["CUDA graph"] if self._captures else ["eager"]
         processes = [f"{world_size()} processes"] if world_size() > 1 else []
-        return ", ".join([*compiled, *captured, self._plan.precision, *processes])
+        replicas = [f"a fleet of {self._data.replicas}"] if self._data.replicas > 1 else []
+        return ", ".join([*compiled, *captured, self._plan.precision, *processes, *replicas])
 
     def _wrapped(self, step: nn.Module) -> nn.Module:
         return nn.parallel.DistributedDataParallel(step) if world_size() > 1 else step
@@ -147,10 +152,10 @@ class Engine:
 class _Tables:
     """What changes from step to step, and what a step leaves, on the device; a counter says which step it is."""
 
-    def __init__(self, steps: int, batch: int, device: torch.device) -> None:
+    def __init__(self, steps: int, batch: int, replicas: int, device: torch.device) -> None:
         self.rows = torch.zeros(steps, batch, dtype=torch.int64, device=device)
         self.rates, self.weights = torch.zeros(2, steps, device=device).unbind()
-        self.log = torch.zeros(steps, _MOST_PARTS, device=device)
+        self.log = torch.zeros(steps, _MOST_PARTS, replicas, device=device)
         self.counter = torch.zeros(1, dtype=torch.int64, device=device)
 
     def fill(self, rows: Tensor, rates: list[float], weights: list[float]) -> None:
@@ -165,8 +170,9 @@ class _Tables:
 
     def note(self, parts: Iterable[Tensor | float]) -> None:
         """Write down the parts of a loss, and go on to the next step."""
-        values = [torch.as_tensor(part, device=self.log.device).float() for part in parts]
-        values += [self.log.new_zeros(())] * (_MOST_PARTS - len(values))
+        replicas = self.log.shape[2]
+        values = [torch.as_tensor(part, device=self.log.device).float().expand(replicas) for part in parts]
+        values += [self.log.new_zeros(replicas)] * (_MOST_PARTS - len(values))
         self.log.index_copy_(0, self.counter, torch.stack(values)[None])
         self.counter += 1
 

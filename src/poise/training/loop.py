@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.data.loader import DeviceLoader
+from poise.data.loader import Loader
 from poise.distributed import rank, world_size
 from poise.objectives.objective import Objective
 from poise.training.checkpoint import Checkpoint, newest, restore, save
@@ -53,13 +53,13 @@ class Fit:
 def fit(
     model: nn.Module,
     objective: Objective,
-    data: DeviceLoader,
+    data: Loader,
     plan: Plan,
     *,
     folder: Path | None = None,
     branch: Checkpoint | None = None,
     until: int | None = None,
-    validate: Callable[[nn.Module], float] | None = None,
+    validate: Callable[[nn.Module], Entry] | None = None,
     keep_every: float = 30.0,
     progress: Callable[[Now], None] = lambda now: None,
     warn: Callable[[str], None] = lambda sentence: None,
@@ -70,7 +70,7 @@ def fit(
     folder      keeps checkpoints, and holds those of an earlier run to go on with.
     branch      the checkpoint to begin with where the folder has none: the end of a shared trunk.
     until       stop after this epoch instead of the plan's last.
-    validate    called after each epoch; its number goes into the log.
+    validate    called after each epoch; its entries go into the log.
     keep_every  seconds between checkpoints; the last epoch always has one.
     warn        told about damaged checkpoints.
     note        given the log after every epoch.
@@ -84,7 +84,7 @@ def fit(
         for epoch in range(len(log), last):
             entry = _train(engine, data, plan, epoch, last, log, progress, begun)
             if validate is not None:
-                entry["validation"] = validate(model)
+                entry |= validate(model)
             log.append(entry)
             note(log)
             if folder is not None and (time.monotonic() - kept >= keep_every or epoch + 1 == last):
@@ -114,7 +114,7 @@ def _resumed(
 
 def _train(
     engine: Engine,
-    data: DeviceLoader,
+    data: Loader,
     plan: Plan,
     epoch: int,
     last: int,
@@ -139,7 +139,7 @@ def _train(
     return {
         "epoch": epoch + 1,
         "step": step,
-        "loss": {name: float(values.mean()) for name, values in parts.items()},
+        "loss": {name: values.mean(0).tolist() for name, values in parts.items()},
         "learning_rate": plan.learning_rate(step - 1),
         "seconds": time.monotonic() - start,
     }
@@ -147,7 +147,7 @@ def _train(
 
 def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
     wrong = {
-        name: int((~values.isfinite()).nonzero()[0]) for name, values in parts.items() if not values.isfinite().all()
+        name: int((~values.isfinite()).nonzero()[0, 0]) for name, values in parts.items() if not values.isfinite().all()
     }
     if wrong:
         name, step = min(wrong.items(), key=lambda pair: pair[1])
@@ -164,7 +164,7 @@ def _keep(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, log:
 
 
 @contextmanager
-def _surroundings(model: nn.Module, plan: Plan, data: DeviceLoader) -> Iterator[None]:
+def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
     """The caller's random state, cuDNN's setting and the model's own embed come back."""
     device = data.images.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):

@@ -1,0 +1,153 @@
+"""The runner's other way: runs that differ in seed and lambda only are trained as one batched model, a fleet.
+
+Small networks leave a GPU idle; ten seeds with seven values of lambda fill it as one fleet of seventy. The records are
+those of the ordinary runner, and `engine` names the fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from poise.distributed import world_size
+from poise.experiments.experiment import Method
+from poise.experiments.folders import busy
+from poise.experiments.judge import Judge
+from poise.experiments.logs import notes
+from poise.experiments.runner import Event, Runner
+from poise.models.replicas import Replicas
+from poise.training.checkpoint import save
+from poise.training.errors import TrainingError
+from poise.training.fleet import FleetLoader, FleetObjective, alike, together
+from poise.training.loop import Fit, Now, fit
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run of a fleet."""
+
+    method: Method
+    seed: int
+
+
+def run_fleets(
+    runner: Runner, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None, most: int = 100
+) -> list[Path]:
+    """Like Runner.run, in fleets of at most so many runs; what another process is at is left to it."""
+    if world_size() > 1:
+        raise TrainingError("a fleet is trained by one process: start it without torchrun")
+    chosen, numbers = runner.begin(methods, seeds)
+    everyone = [Member(method, seed) for method in chosen for seed in numbers]
+    judge: Judge | None = None
+    for fleet in _fleets(everyone, most):
+        with ExitStack() as locks:
+            left = [member for member in fleet if _is_left(runner, member, locks)]
+            if left:
+                judge = judge or runner.judge()
+                _sail(runner, judge, left)
+    return [path for each in everyone if (path := runner.record_path(each.method, each.seed)).exists()]
+
+
+def _fleets(everyone: Sequence[Member], most: int) -> list[list[Member]]:
+    alikes: dict[str, list[Member]] = {}
+    for member in everyone:
+        alikes.setdefault(repr(member.method.augment) + alike(member.method.objective), []).append(member)
+    return [runs[start : start + most] for runs in alikes.values() for start in range(0, len(runs), most)]
+
+
+def _is_left(runner: Runner, member: Member, locks: ExitStack) -> bool:
+    """Whether a run is still to be made, by us: its folder stays ours until the locks are given back."""
+    path = runner.record_path(member.method, member.seed)
+    if not locks.enter_context(busy(path.parent)):
+        runner.listen(Event(member.method.name, member.seed, "is run by another process"))
+        return False
+    if path.exists():
+        runner.listen(Event(member.method.name, member.seed, "is finished"))
+    return not path.exists()
+
+
+def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
+    started, first, what = datetime.now(UTC), fleet[0].method, f"is trained, {len(fleet)} at once"
+    for member in fleet:
+        recipe = {"recipe": repr(runner.experiment.recipe(member.method))}
+        runner.write(runner.record_path(member.method, member.seed).with_name("recipe.json"), recipe)
+    networks = [runner.model(member.seed) for member in fleet]
+    replicas, objective = _as_one(networks, fleet, runner.device)
+    data = FleetLoader(tuple(runner.data(judge, first, member.seed) for member in fleet))
+    folder = runner.folder / "fleets" / _digest(runner, fleet)
+    folder.mkdir(parents=True, exist_ok=True)
+    if runner.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(runner.device)
+
+    def after_epoch(model: nn.Module) -> dict[str, Any]:
+        return _merged([judge.after_epoch(each) for each in _filled(networks, replicas)])
+
+    done = fit(
+        replicas,
+        objective,
+        data,
+        runner.experiment.plan,
+        folder=folder,
+        validate=after_epoch,
+        keep_every=runner.keep_every,
+        progress=lambda now: runner.listen(Event(first.name, fleet[0].seed, what, _of_first(now))),
+        warn=lambda sentence: runner.listen(Event(first.name, fleet[0].seed, sentence)),
+        note=notes(folder, runner.tensorboard),
+    )
+    for place, (member, model) in enumerate(zip(fleet, _filled(networks, replicas), strict=True)):
+        own = Fit([_of_one(entry, place, len(fleet)) for entry in done.log], done.seconds / len(fleet), done.engine)
+        home = runner.record_path(member.method, member.seed).parent
+        save(home, len(own.log), model, None, {"log": own.log, "seconds": own.seconds, "processes": 1})
+        runner.write_record(judge, member.method, member.seed, model, own, started)
+
+
+def _as_one(
+    networks: Sequence[nn.Module], fleet: Sequence[Member], device: torch.device
+) -> tuple[Replicas, FleetObjective]:
+    try:
+        return Replicas(networks).to(device), together([member.method.objective for member in fleet], device)
+    except ValueError as error:
+        raise TrainingError(f"{error}; run it without --fleet") from None
+
+
+def _digest(runner: Runner, fleet: Sequence[Member]) -> str:
+    recipes = [(repr(runner.experiment.recipe(member.method)), member.seed) for member in fleet]
+    return sha256(repr(recipes).encode()).hexdigest()[:12]
+
+
+def _filled(networks: Sequence[nn.Module], replicas: Replicas) -> Sequence[nn.Module]:
+    """The networks with the weights that their replicas have come to."""
+    for place, network in enumerate(networks):
+        network.load_state_dict(replicas.state_of(place))
+    return networks
+
+
+def _merged(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Entries of one shape as one, a list at every leaf."""
+    return {
+        name: _merged([entry[name] for entry in entries]) if isinstance(value, dict) else [e[name] for e in entries]
+        for name, value in entries[0].items()
+    }
+
+
+def _of_first(now: Now) -> Now:
+    return now if now.last is None else replace(now, last=_of_one(now.last, 0, 1))
+
+
+def _of_one(entry: dict[str, Any], place: int, count: int) -> dict[str, Any]:
+    """The entry of one run; its time is its share."""
+
+    def own(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: own(each) for name, each in value.items()}
+        return value[place] if isinstance(value, list) else value
+
+    return {**own(entry), "seconds": entry["seconds"] / count}

@@ -1,0 +1,72 @@
+"""What a trained model is worth: accuracies, the counts behind them, and what the experiment measures besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from poise.data.loader import on_device
+from poise.data.task import Examples, Task
+from poise.experiments.experiment import Experiment
+from poise.training.accuracy import count_right
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Scores the models of an experiment on a device.
+
+    testing  False leaves the test sets alone and scores the task's validations instead.
+    """
+
+    experiment: Experiment
+    task: Task
+    device: torch.device
+    testing: bool = True
+
+    def after_epoch(self, model: nn.Module) -> dict[str, Any]:
+        """For the log: the accuracy on validation, and what the experiment watches."""
+        watch = self.experiment.watch
+        watched = {} if watch is None else {"measures": watch(model, self.task)}
+        return {"validation": self._validation(model), **watched}
+
+    def at_the_end(self, model: nn.Module) -> dict[str, Any]:
+        """For the record: scores, the counts behind them, and the accuracy on validation."""
+        sets = self.task.tests if self.testing else self.task.validations
+        counts = {name: self._counts(model, *self._placed(make())) for name, make in sets.items()}
+        measures = self.experiment.measures
+        measured = {} if measures is None else measures(model, self.task)
+        return {
+            "scores": {**{name: _accuracy(each) for name, each in counts.items()}, **measured},
+            "classes": {name: each.tolist() for name, each in counts.items()},
+            "validation": self._validation(model),
+        }
+
+    @cached_property
+    def train(self) -> tuple[Tensor, Tensor]:
+        """The training images and labels on the device, in the plan's layout."""
+        images, labels = self._placed(self.task.train)
+        return images.contiguous(memory_format=self.experiment.plan.layout), labels
+
+    @cached_property
+    def _validation_set(self) -> tuple[Tensor, Tensor]:
+        return self._placed(self.task.validation)
+
+    def _validation(self, model: nn.Module) -> float:
+        return _accuracy(self._counts(model, *self._validation_set))
+
+    def _placed(self, examples: Examples) -> tuple[Tensor, Tensor]:
+        return on_device(examples.x, examples.y, self.device)
+
+    def _counts(self, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+        bfloat16 = self.experiment.plan.precision == "bfloat16"
+        return count_right(model, images, labels, self.task.num_classes, bfloat16=bfloat16)
+
+
+def _accuracy(counts: Tensor) -> float:
+    """Right of all, from [L, 2]."""
+    right, all_of_them = (int(total) for total in counts.sum(0))
+    return right / max(all_of_them, 1)

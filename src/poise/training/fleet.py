@@ -1,0 +1,137 @@
+"""A fleet: runs that differ in their seed and in the peak of lambda only, trained as one batched model.
+
+    total = sum_r ( mean loss_r + weight_r * contrast_r ),   so that replica r gets the gradient of its own run
+
+Each run has the first weights and the order of the data that it would have alone; noise and augmentation are drawn for
+all of them together, so a run in a fleet equals the run alone in distribution, not bit by bit.
+
+Axes: N examples of each replica, R replicas; rows are laid out as in `poise.models.replicas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from poise.classifier import Classifier
+from poise.data.loader import DeviceLoader
+from poise.objectives.contrast import Contrast
+from poise.objectives.objective import Loss, Objective, switched_off
+from poise.schedules import Ramp, Schedule, as_schedule
+from poise.tokens import Input
+
+
+@dataclass(frozen=True, eq=False)
+class FleetLoader:
+    """The batches of loaders that differ in their seed only, row by row in turns."""
+
+    loaders: tuple[DeviceLoader, ...]
+
+    @property
+    def images(self) -> Tensor:
+        return self.loaders[0].images
+
+    @property
+    def batch_size(self) -> int:
+        return sum(loader.batch_size for loader in self.loaders)
+
+    @property
+    def seed(self) -> int:
+        """That of the noise and the augmentation of all."""
+        return self.loaders[0].seed
+
+    @property
+    def replicas(self) -> int:
+        return len(self.loaders)
+
+    def __len__(self) -> int:
+        return len(self.loaders[0])
+
+    def order(self, number: int) -> Tensor:
+        return torch.stack([loader.order(number) for loader in self.loaders], dim=1).flatten()
+
+    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        return self.loaders[0].batch(rows, generator)
+
+
+@dataclass(frozen=True, eq=False)
+class FleetObjective:
+    """An objective for Replicas: `weight` is the schedule with a peak of 1, `peaks` [R] are those of the replicas."""
+
+    objective: Any
+    weight: Schedule
+    peaks: Tensor
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        step: int = 0,
+        *,
+        generator: torch.Generator | None = None,
+        scaler: Any = None,
+        given: Tensor | None = None,
+    ) -> Loss:
+        objective, weight = self.objective, as_schedule(self.weight)(step)
+        if hasattr(objective, "weight"):
+            weights = weight if switched_off(weight) else weight * self.peaks
+            objective = replace(objective, weight=lambda step: weights)
+        loss = objective(model, x, y, step, generator=generator, scaler=scaler, given=given)
+        own = objective.loss(loss.logits, y).view(-1, len(self.peaks)).mean(0)
+        parts = {name: part for name, part in loss.parts.items() if isinstance(part, Tensor) and part.ndim}
+        return Loss(loss.total.expand(len(self.peaks)).sum(), {"xe": own, **parts}, loss.logits)
+
+
+@dataclass(frozen=True)
+class EachReplica:
+    """A contrast within each replica: z, near, far [N * R, E] → [R]."""
+
+    contrast: Contrast
+    count: int
+
+    def __call__(
+        self,
+        z: Tensor,
+        near: Tensor,
+        far: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+        taking_part: Tensor | None = None,
+    ) -> Tensor:
+        given = {"far": far, "keep": keep, "taking_part": taking_part}
+        names = [name for name, value in given.items() if value is not None]
+        rows = [z.flatten(1), near.flatten(1), *(value for value in given.values() if value is not None)]
+
+        def one(z: Tensor, near: Tensor, *others: Tensor) -> Tensor:
+            return self.contrast(z, near, **dict(zip(names, others, strict=True)))
+
+        losses: Tensor = torch.vmap(one, in_dims=1)(*(row.view(-1, self.count, *row.shape[1:]) for row in rows))
+        return losses
+
+
+def together(objectives: Sequence[Objective], device: torch.device) -> FleetObjective:
+    """One objective for all replicas; ValueError if they differ in more than the peak of a Ramp."""
+    first: Any = objectives[0]
+    weights = [getattr(objective, "weight", Ramp(1.0)) for objective in objectives]
+    peaks = [weight.peak if isinstance(weight, Ramp) else 1.0 for weight in weights]
+    shape = replace(weights[0], peak=1.0) if isinstance(weights[0], Ramp) else weights[0]
+    if len({alike(objective) for objective in objectives}) > 1:
+        raise ValueError("a fleet needs objectives that differ in the peak of a Ramp only")
+    if hasattr(first, "contrast"):
+        first = replace(first, contrast=EachReplica(first.contrast, len(objectives)))
+    elif len(set(peaks)) > 1:
+        raise ValueError(f"{type(first).__name__} has one weight for a whole fleet, got peaks {sorted(set(peaks))}")
+    return FleetObjective(first, shape, torch.tensor(peaks, device=device))
+
+
+def alike(objective: Any) -> str:
+    """What the objectives of a fleet have in common: everything but the peak of lambda, where there is a contrast."""
+    weight = getattr(objective, "weight", None)
+    if hasattr(objective, "contrast") and isinstance(weight, Ramp):
+        return repr(replace(objective, weight=replace(weight, peak=1.0)))
+    return repr(objective)

@@ -1,0 +1,143 @@
+"""Fleets: several runs as one batched model do what each run does alone."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from poise import (
+    FCL,
+    XE,
+    CLGaussian,
+    Constant,
+    Gaussian,
+    GradientUtility,
+    InfoNCE,
+    LeNet,
+    Margin,
+    Ramp,
+    TopBottom,
+    XEGaussian,
+)
+from poise.data.loader import DeviceLoader
+from poise.models.replicas import Replicas
+from poise.objectives.objective import Objective
+from poise.training.fleet import FleetLoader, together
+from poise.training.loop import fit
+from poise.training.plan import SGD, Adam, Plan
+
+CPU = torch.device("cpu")
+PEAKS = (0.0, 0.3, 1.0)
+
+
+def networks() -> list[nn.Module]:
+    made = []
+    for seed in range(len(PEAKS)):
+        torch.manual_seed(seed)
+        made.append(LeNet(4, size=16))
+    return made
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A perturbation without chance: the chosen features move by 0.3."""
+
+    def check(self, x: object) -> None: ...
+
+    def __call__(self, x: Tensor, chosen: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        return x + 0.3 if chosen is None else torch.where(chosen, x + 0.3, x)
+
+
+@dataclass(frozen=True)
+class HalfByRank:
+    """The lower and the upper half of the features, ties to the first ones."""
+
+    def check(self, shape: torch.Size) -> None: ...
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        ranks = u.flatten(1).argsort(dim=1, stable=True).argsort(dim=1).view_as(u)
+        low = ranks < u[0].numel() // 2
+        return low, ~low
+
+
+def objectives(kind: str) -> list[Objective]:
+    def one(weight: Ramp) -> Objective:
+        fcl = FCL(GradientUtility(), HalfByRank(), Shift(), InfoNCE(0.2), weight)
+        made: dict[str, Objective] = {
+            "XE": XE(),
+            "FCL": fcl,
+            "FCL, margin": replace(fcl, contrast=Margin()),
+            "FCL, dropped": replace(fcl, drop_below=0.02),
+            "FCL, sum": replace(fcl, contrast=InfoNCE(0.2, reduction="sum")),
+            "CL": CLGaussian(Shift(), InfoNCE(0.2), weight),
+            "XE+Gaussian": XEGaussian(Shift(), replace(weight, peak=0.4)),
+        }
+        return made[kind]
+
+    return [one(Ramp(peak, start=0, length=0)) for peak in PEAKS]
+
+
+def batches() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    x = torch.rand(8, len(PEAKS), 1, 16, 16, generator=generator)
+    return x, torch.randint(4, (8, len(PEAKS)), generator=generator)
+
+
+@pytest.mark.parametrize("kind", ["XE", "FCL", "FCL, margin", "FCL, dropped", "FCL, sum", "CL", "XE+Gaussian"])
+def test_every_replica_gets_the_loss_and_the_gradient_of_its_own_run(kind: str) -> None:
+    alone, fleet, each = networks(), Replicas(networks()), objectives(kind)
+    x, y = batches()
+    loss = together(each, CPU)(fleet, x.flatten(0, 1), y.flatten())
+    loss.total.backward()
+    for place, (network, objective) in enumerate(zip(alone, each, strict=True)):
+        own = objective(network, x[:, place], y[:, place])
+        own.total.backward()
+        for (name, weight), stacked in zip(network.named_parameters(), fleet.weights, strict=True):
+            close = {"rtol": 1e-4, "atol": 1e-5 * float(weight.grad.abs().max())}
+            torch.testing.assert_close(stacked.grad[place], weight.grad, **close, msg=name)
+        assert "xe" in loss.parts
+        for name in set(loss.parts) & set(own.parts):  # where its weight is 0, a run alone has no contrast
+            part = torch.as_tensor(own.parts[name])
+            torch.testing.assert_close(loss.parts[name][place], part, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", [Adam(), SGD(weight_decay=1e-3)])
+def test_a_fleet_is_trained_as_its_runs_are(optimizer: object) -> None:
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randint(0, 256, (96, 1, 16, 16), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(4, (96,), generator=generator)
+    plan = Plan(2, 16, optimizer, Constant(0.003))
+    loaders = tuple(DeviceLoader(images, labels, 16, seed=seed) for seed in range(len(PEAKS)))
+    fleet, alone = Replicas(networks()), networks()
+    objective = objectives("CL")
+    together_log = fit(fleet, together(objective, CPU), FleetLoader(loaders), plan).log
+    for place, (network, loader) in enumerate(zip(alone, loaders, strict=True)):
+        log = fit(network, objective[place], loader, plan).log
+        for name, weight in fleet.state_of(place).items():
+            torch.testing.assert_close(weight, network.state_dict()[name], rtol=1e-2, atol=1e-4, msg=name)
+        assert together_log[1]["loss"]["xe"][place] == pytest.approx(log[1]["loss"]["xe"], rel=1e-4)
+
+
+def test_noise_is_drawn_for_every_replica_anew() -> None:
+    objective = CLGaussian(Gaussian(0.5), InfoNCE(0.2), Ramp(1.0))
+    one = networks()[0]
+    x, y = batches()
+    same = x[:, :1].expand_as(x).flatten(0, 1)
+    parts = together([objective] * 3, CPU)(Replicas([one] * 3), same, y[:, :1].expand_as(y).flatten()).parts
+    assert torch.equal(parts["xe"], parts["xe"][0].expand(3)) and len(set(parts["contrast"].tolist())) == 3
+
+
+def test_what_cannot_sail_together_is_refused() -> None:
+    first = objectives("FCL")[1]
+    with pytest.raises(ValueError, match="differ in the peak of a Ramp only"):
+        together([first, replace(first, contrast=InfoNCE(0.5))], CPU)
+    noisy = [XEGaussian(Gaussian(0.5), Ramp(peak)) for peak in (0.1, 0.2)]
+    with pytest.raises(ValueError, match="differ"):
+        together(noisy, CPU)
+    with pytest.raises(ValueError, match="Sequential has statistics of its batches"):
+        Replicas([nn.Sequential(nn.BatchNorm2d(3))])
+    select = TopBottom(k=4)
+    assert together([replace(first, select=select)] * 2, CPU).peaks.tolist() == pytest.approx([0.3, 0.3])
