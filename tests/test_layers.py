@@ -30,7 +30,19 @@ CONTRACTS = {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "loader", "imagenet_val", "sst"),
     },
-    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "sweep", "grids"},
+    "experiments": {
+        "experiment",
+        "environment",
+        "folders",
+        "logs",
+        "trunks",
+        "judge",
+        "runner",
+        "sweep",
+        "grids",
+        "noisy_digits",
+        "corner",
+    },
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
@@ -44,6 +56,8 @@ CONTRACTS = {
 
 # These gather all their peers.
 COLLECTORS = {
+    ("experiments", "synthetic_mnist_ablation"),
+    ("experiments", "synthetic_mnist_frontier"),
     ("corruptions", "profiles"),
     ("corruptions", "corrupt"),
     ("reporting", "formats"),

@@ -79,6 +79,7 @@ class Experiment:
     overlaps  {method: corruptions that its training resembles}.
     measures  more scores of a trained model than its accuracies.
     watch     what to measure after every epoch, for the log.
+    testing   False for a study that helps to choose: it sees the task's validations and no test set.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Experiment:
     class_names: tuple[str, ...] = ()
     measures: Measures | None = None
     watch: Measures | None = None
+    testing: bool = True
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]

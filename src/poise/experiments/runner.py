@@ -103,7 +103,8 @@ class Runner:
         return self.out / self.experiment.name
 
     def judge(self) -> Judge:
-        return Judge(self.experiment, self.experiment.task(), self.device, self.testing)
+        testing = self.testing and self.experiment.testing
+        return Judge(self.experiment, self.experiment.task(), self.device, testing)
 
     def record_path(self, method: Method, seed: int) -> Path:
         return self.folder / slug(method.name) / f"seed-{seed:02d}" / "record.json"
@@ -125,7 +126,7 @@ class Runner:
         self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime, trunk: Any = None
     ) -> None:
         """Test a trained model, and write down what the run came to."""
-        self.listen(Event(method.name, seed, "is tested" if self.testing else "is validated"))
+        self.listen(Event(method.name, seed, "is tested" if judge.testing else "is validated"))
         record = {
             "version": 1,
             "experiment": self.experiment.name,

@@ -11,7 +11,11 @@ from pathlib import Path
 from poise.experiments.experiment import Experiment
 from poise.experiments.sweep import Sweep
 
-_FILES = {"synthetic-mnist": "poise.experiments.synthetic_mnist"}
+_FILES = {
+    "synthetic-mnist": "poise.experiments.synthetic_mnist",
+    "synthetic-mnist-ablation": "poise.experiments.synthetic_mnist_ablation",
+    "synthetic-mnist-frontier": "poise.experiments.synthetic_mnist_frontier",
+}
 
 
 def names() -> Iterator[str]:
@@ -28,7 +32,9 @@ def find(name: str, quick: bool = False) -> Experiment:
 def find_sweep(name: str, which: str | None = None, quick: bool = False) -> tuple[str, Sweep]:
     """A sweep of the experiment of this name and what it is called; the first one if none is asked for."""
     module = import_module(_FILES[_known("experiment", name, _FILES)])
-    sweeps: dict[str, Sweep] = module.QUICK_SWEEPS if quick else module.SWEEPS
+    sweeps: dict[str, Sweep] = getattr(module, "QUICK_SWEEPS" if quick else "SWEEPS", {})
+    if not sweeps:
+        raise ValueError(f"{name} comes without a sweep")
     chosen = next(iter(sweeps)) if which is None else _known("sweep", which, sweeps)
     return chosen, sweeps[chosen]
 

@@ -1,0 +1,72 @@
+"""What the utility buys, on synthetic MNIST: rare classes against noise, over lambda, for each way to choose features.
+
+    poise reproduce synthetic-mnist-frontier --device cuda --fleet     # 10 seeds x 7 lambdas as one model, per choice
+
+One lambda is one point between robustness and sensitivity; a choice of features is good if its whole curve lies higher.
+Scored on validation alone: this study helps to choose, and Table 1 is what is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from poise.experiments import synthetic_mnist
+from poise.experiments.experiment import Column, Experiment, Method
+from poise.experiments.synthetic_mnist import BATCH, GROUPS, NOISY, cl_gaussian, fcl, rising
+from poise.experiments.variants import (
+    Confident,
+    Graded,
+    GradedGaussian,
+    NearOnly,
+    Random,
+    SmoothUtility,
+    Swapped,
+    Uneven,
+    WeightedFar,
+)
+from poise.objectives.contrast import InfoNCE, Margin
+from poise.objectives.objective import Objective
+from poise.schedules import Ramp
+
+LAMBDAS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+
+CHOICES: dict[str, Callable[[Ramp], Objective]] = {
+    "CL+Gaussian": cl_gaussian,
+    "FCL": fcl,
+    "random": lambda weight: replace(fcl(weight), select=Random(k=256)),
+    "swapped": lambda weight: replace(fcl(weight), select=Swapped(k=256)),
+    "no far view": lambda weight: replace(fcl(weight), contrast=NearOnly(InfoNCE(0.1))),
+    "margin": lambda weight: replace(fcl(weight), contrast=Margin(gamma=1.0)),
+    "far x 100": lambda weight: replace(fcl(weight), contrast=WeightedFar(0.1, times=100.0)),
+    "uneven": lambda weight: replace(fcl(weight), select=Uneven(near=512, far=64)),
+    "graded": lambda weight: replace(fcl(weight), select=Graded(), perturb=GradedGaussian(0.5)),
+    "smooth": lambda weight: replace(fcl(weight), utility=SmoothUtility()),
+    "confident": lambda weight: replace(fcl(weight), utility=Confident()),
+}
+
+
+def _frontier(base: Experiment, steps: int, lambdas: tuple[float, ...]) -> Experiment:
+    methods = tuple(
+        Method(f"{name} {peak:g}", choice(rising(steps, peak))) for name, choice in CHOICES.items() for peak in lambdas
+    )
+    return replace(
+        base,
+        name=base.name.replace("synthetic-mnist", "synthetic-mnist-frontier"),
+        title="Synthetic MNIST: rare classes against noise",
+        methods=methods,
+        columns=(
+            *(Column(score, (score,)) for score in NOISY),
+            *(Column(f"validation, {group}", ("validation",), own) for group, own in GROUPS.items()),
+            Column("noise", NOISY[1:]),
+        ),
+        groups=(tuple(method.name for method in methods),),
+        paper={},
+        measures=None,
+        watch=None,
+        testing=False,
+    )
+
+
+EXPERIMENT = _frontier(synthetic_mnist.EXPERIMENT, 50_250 // BATCH, LAMBDAS)
+QUICK = _frontier(synthetic_mnist.QUICK, 10_100 // BATCH, (1e-3, 1e-1))

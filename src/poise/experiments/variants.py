@@ -1,0 +1,218 @@
+"""Variants of FCL that take it apart: what does the utility buy, and what could make it buy more?
+
+Controls change which features move, and leave everything else:
+
+    Random     k random features near, another k far
+    Swapped    the most useful near, the least useful far
+    NearOnly   no far view in the loss
+
+Candidates let the utility matter more:
+
+    Uneven         other numbers of features near and far
+    Graded         every feature moves: near by sigma * (1 - its rank), far by sigma * its rank, ranks in [0, 1]
+    WeightedFar    the own far view counts as much as so many negatives
+    SmoothUtility  the utility averaged over noisy copies of the input
+    Confident      only examples whose own loss is small have a utility to follow
+
+Axes: B examples, *D features of one example.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from poise.classifier import Classifier, Forward
+from poise.features.agreement import ranks
+from poise.features.perturbation import Gaussian
+from poise.features.selection import TopBottom
+from poise.features.utility import GradientUtility
+from poise.losses import CrossEntropy, ExampleLoss
+from poise.objectives.contrast import Contrast
+from poise.tokens import Input
+
+
+@dataclass(frozen=True)
+class Random:
+    """k features of each example near and k others far, whatever their utility."""
+
+    k: int
+
+    def check(self, shape: torch.Size) -> None:
+        TopBottom(self.k).check(shape)
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        drawn = torch.empty_like(u).uniform_(generator=generator)
+        return TopBottom(self.k)(drawn, valid, generator)
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """The k most useful features near, the k least useful far."""
+
+    k: int
+
+    def check(self, shape: torch.Size) -> None:
+        TopBottom(self.k).check(shape)
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        low, high = TopBottom(self.k)(u, valid, generator)
+        return high, low
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """The `near` least useful and the `far` most useful features."""
+
+    near: int
+    far: int
+
+    def check(self, shape: torch.Size) -> None:
+        if self.near + self.far > shape[1:].numel():
+            raise ValueError(f"near={self.near} and far={self.far} overlap in {shape[1:].numel()} features")
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        place = u.flatten(1).argsort(dim=1).argsort(dim=1).view_as(u)
+        return place < self.near, place >= u[0].numel() - self.far
+
+
+@dataclass(frozen=True)
+class Graded:
+    """Not which features, but by how much: one minus the rank of the utility near, the rank far."""
+
+    def check(self, shape: torch.Size) -> None:
+        if shape[1:].numel() < 2:
+            raise ValueError(f"an example needs at least 2 features, got shape {list(shape[1:])}")
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        rank = (ranks(u.flatten(1)) / (u[0].numel() - 1)).to(u.dtype).view_as(u)
+        return 1 - rank, rank
+
+
+@dataclass(frozen=True)
+class GradedGaussian:
+    """N(0, (sigma * grade)^2) on every feature, for the grades of Graded."""
+
+    sigma: float
+
+    def check(self, x: Input) -> None:
+        Gaussian(self.sigma).check(x)
+
+    def __call__(self, x: Input, chosen: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        self.check(x)
+        assert isinstance(x, Tensor)
+        return x + chosen * torch.empty_like(x).normal_(std=self.sigma, generator=generator)
+
+
+@dataclass(frozen=True)
+class NearOnly:
+    """A contrast without the far view."""
+
+    contrast: Contrast
+
+    def __call__(
+        self,
+        z: Tensor,
+        near: Tensor,
+        far: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+        taking_part: Tensor | None = None,
+    ) -> Tensor:
+        return self.contrast(z, near, taking_part=taking_part)
+
+
+@dataclass(frozen=True)
+class WeightedFar:
+    """InfoNCE whose far view counts as much as `times` negatives: e^{sim(z, z-) / tau} times `times`. One process."""
+
+    temperature: float
+    times: float
+
+    def __call__(
+        self,
+        z: Tensor,
+        near: Tensor,
+        far: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+        taking_part: Tensor | None = None,
+    ) -> Tensor:
+        if far is None or keep is None or taking_part is None:
+            raise ValueError("WeightedFar needs a far view, and to know which examples keep it")
+        z, near, far = (F.normalize(each.flatten(1).float(), dim=1) for each in (z, near, far))
+        others = (z @ z.T).masked_fill(torch.eye(len(z), dtype=torch.bool, device=z.device), -torch.inf)
+        close, apart = ((z * each).sum(1, keepdim=True) / self.temperature for each in (near, far))
+        apart = (apart + log(self.times)).masked_fill(~keep[:, None], -torch.inf)
+        logits = torch.cat([close, apart, others / self.temperature], dim=1)
+        losses = logits.logsumexp(1) - logits[:, 0]
+        return losses.where(taking_part, 0).mean()
+
+
+@dataclass(frozen=True)
+class SmoothUtility:
+    """| d loss / d x | averaged over the input and `copies` of it with noise: one backward pass each."""
+
+    copies: int = 3
+    sigma: float = 0.25
+
+    @property
+    def uses_forward(self) -> bool:
+        return True
+
+    def check(self, x: Input) -> None:
+        GradientUtility().check(x)
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        *,
+        loss: ExampleLoss = CrossEntropy(),
+        forward: Forward | None = None,
+    ) -> Tensor:
+        own = GradientUtility()(model, x, y, loss=loss, forward=forward)
+        noisy = (GradientUtility()(model, Gaussian(self.sigma)(x), y, loss=loss) for _ in range(self.copies))
+        return (own + torch.stack(list(noisy)).sum(0)) / (self.copies + 1)
+
+
+@dataclass(frozen=True)
+class Confident:
+    """The gradient utility of examples with a loss below `below`; the others get NaN, and so have no contrast."""
+
+    below: float = 0.5
+
+    @property
+    def uses_forward(self) -> bool:
+        return True
+
+    def check(self, x: Input) -> None:
+        GradientUtility().check(x)
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        *,
+        loss: ExampleLoss = CrossEntropy(),
+        forward: Forward | None = None,
+    ) -> Tensor:
+        u = GradientUtility()(model, x, y, loss=loss, forward=forward)
+        if forward is None:
+            raise ValueError("Confident reads the losses of an objective's pass: use it inside an objective")
+        unsure = forward.losses.detach() >= self.below
+        return u.masked_fill(unsure.view(-1, *[1] * (u.ndim - 1)), torch.nan)
