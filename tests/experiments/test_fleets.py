@@ -115,3 +115,24 @@ def test_the_command_trains_in_fleets(tmp_path: Path, monkeypatch, capsys) -> No
     assert end.value.code == 0
     said = capsys.readouterr()
     assert said.out == f"{tmp_path / 'blobs'}: 2 finished\n" and "2 at once" in said.err
+
+
+class Share:
+    """A measure, and how often it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, model: nn.Module, task: Task) -> dict[str, float]:
+        self.asked += 1
+        return {"share": 0.25}
+
+
+@pytest.mark.parametrize("testing", [True, False])
+def test_what_an_experiment_measures_is_left_to_the_test(tmp_path: Path, testing: bool) -> None:
+    measures, watch = Share(), Share()
+    experiment = dataclasses.replace(EXPERIMENT, measures=measures, watch=watch, testing=testing)
+    run(tmp_path, experiment, methods=["XE"])
+    one = record(tmp_path, "xe", 0)
+    assert (one["scores"].get("share"), measures.asked, watch.asked) == ((0.25, 2, 8) if testing else (None, 0, 0))
+    assert [entry.get("measures") for entry in one["log"]] == [{"share": 0.25} if testing else None] * 4

@@ -242,10 +242,10 @@ def test_paths_lead_into_networks_and_tuples() -> None:
 @pytest.mark.parametrize("quick", [False, True])
 def test_the_sweeps_of_the_paper(quick: bool) -> None:
     sizes = {}
-    for name in ("fcl", "fcl-noise", "cl-gaussian", "xe-gaussian", "patch-gaussian"):
+    for name in ("fcl", "fcl-noise", "cl-gaussian", "xe-gaussian", "gaussian", "patch-gaussian"):
         chosen, sweep = shelf.find_sweep("synthetic-mnist", name, quick)
         sizes[chosen] = len(sweep)
-    assert list(sizes.values()) == ([16, 16, 8, 4, 4] if quick else [144, 144, 48, 12, 9])
+    assert list(sizes.values()) == ([16, 16, 8, 4, 2, 4] if quick else [144, 144, 48, 12, 3, 15])
     assert shelf.find_sweep("synthetic-mnist")[0] == "fcl"
     chosen = shelf.find_sweep("synthetic-mnist", "fcl")[1]
     labels = {path: repr(value) for path, value in zip(chosen.choices, (1e-3, 0.1, 256, 0.5), strict=True)}

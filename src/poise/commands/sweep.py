@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from poise.commands.reproduce import Device, Out, bars, device_of
+from poise.commands.reproduce import Device, Fleet, Out, bars, device_of
 from poise.commands.results import failures, write
 
 What = Annotated[str, typer.Argument(metavar="NAME|FILE", help="One of `poise list`, or a Python file with a SWEEP.")]
@@ -32,6 +32,7 @@ def sweep(
     out: Out = Path("runs"),
     quick: Annotated[bool, typer.Option(help="A small version, for a look.")] = False,
     device: Device = "auto",
+    fleet: Fleet = False,
 ) -> None:
     """Try settings on validation, never on a test set; what is finished is left, what was begun goes on.
 
@@ -43,7 +44,7 @@ def sweep(
     """
     chosen, found = _found(what, name, quick)
     with failures():
-        folder = _searched(found, chosen, out, sampler, trials, seeds, device_of(device))
+        folder = _searched(found, chosen, out, sampler, trials, seeds, device_of(device), fleet)
         from poise.reporting.sweep_page import sweep_page
         from poise.reporting.sweeps import load_sweep, sweep_text
 
@@ -69,7 +70,7 @@ def _found(what: str, name: str | None, quick: bool) -> tuple[str, Any]:
 
 
 def _searched(
-    found: Any, name: str, out: Path, sampler: Way, trials: int | None, seeds: int | None, device: Any
+    found: Any, name: str, out: Path, sampler: Way, trials: int | None, seeds: int | None, device: Any, fleet: bool
 ) -> Path:
     """The folder of the sweep, when the search is over."""
     from poise.experiments.search import Search
@@ -77,7 +78,7 @@ def _searched(
 
     try:
         with bars() as listen:
-            search = Search(found, name, out, device, sampler.value, trials, seeds, listen=listen)
+            search = Search(found, name, out, device, sampler.value, trials, seeds, fleet, listen=listen)
             search.run()
     except TrainingError as error:
         sys.exit(f"poise: {error}")

@@ -8,6 +8,7 @@ For utility and for sensitivity the share of an example's total that lies in the
     sum_{j in corner} u_j / sum_j u_j,
 
 the share of the k most useful pixels that lie there, and the rank correlation of utility and sensitivity over pixels.
+And on training images, how many have a utility so small that FCL drops their far view.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from poise.features.selection import TopBottom
 from poise.features.sensitivity import JacobianSensitivity
 from poise.features.utility import GradientUtility
 
+DROP_BELOW = 1e-12  # section 4.2
+
 
 @dataclass(frozen=True)
 class CornerMeasures:
@@ -44,7 +47,14 @@ class CornerMeasures:
             corner = torch.from_numpy(corner_squares(digits.corner, self.digits.corner_size))
             found = self._measure(model, digits, corner[:, None])
             measured |= {f"{name}, {context}": float(values.nanmean()) for name, values in found.items()}
-        return measured
+        return measured | {"far view dropped": self._dropped(model, task)}
+
+    def _dropped(self, model: Any, task: Task) -> float:
+        """The share of the first training images whose largest utility is below FCL's threshold."""
+        device = next(model.parameters()).device
+        images, labels = on_device(task.train.x[: self.images], task.train.y[: self.images], device)
+        u = GradientUtility()(model, to_unit(images), labels)
+        return float((u.flatten(1).amax(1) < DROP_BELOW).float().mean())
 
     def _measure(self, model: Any, digits: Digits, corner: Tensor) -> dict[str, Tensor]:
         """Each measure, example by example [B]."""

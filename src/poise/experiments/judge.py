@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from poise.data.loader import on_device
 from poise.data.task import Examples, Task
-from poise.experiments.experiment import Experiment
+from poise.experiments.experiment import Experiment, Measures
 from poise.training.accuracy import count_right
 
 
@@ -19,7 +19,7 @@ from poise.training.accuracy import count_right
 class Judge:
     """Scores the models of an experiment on a device.
 
-    testing  False leaves the test sets alone and scores the task's validations instead.
+    testing  False leaves the test sets alone, and what is measured on them; it scores the task's validations instead.
     """
 
     experiment: Experiment
@@ -29,16 +29,14 @@ class Judge:
 
     def after_epoch(self, model: nn.Module) -> dict[str, Any]:
         """For the log: the accuracy on validation, and what the experiment watches."""
-        watch = self.experiment.watch
-        watched = {} if watch is None else {"measures": watch(model, self.task)}
-        return {"validation": self._validation(model), **watched}
+        watched = self._measured(self.experiment.watch, model)
+        return {"validation": self._validation(model), **({"measures": watched} if watched else {})}
 
     def at_the_end(self, model: nn.Module) -> dict[str, Any]:
         """For the record: scores, the counts behind them, and the accuracy on validation."""
         sets = self.task.tests if self.testing else self.task.validations
         counts = {name: self._counts(model, *self._placed(make())) for name, make in sets.items()}
-        measures = self.experiment.measures
-        measured = {} if measures is None else measures(model, self.task)
+        measured = self._measured(self.experiment.measures, model)
         return {
             "scores": {**{name: _accuracy(each) for name, each in counts.items()}, **measured},
             "classes": {name: each.tolist() for name, each in counts.items()},
@@ -54,6 +52,9 @@ class Judge:
     @cached_property
     def _validation_set(self) -> tuple[Tensor, Tensor]:
         return self._placed(self.task.validation)
+
+    def _measured(self, measures: Measures | None, model: nn.Module) -> dict[str, float]:
+        return measures(model, self.task) if measures is not None and self.testing else {}
 
     def _validation(self, model: nn.Module) -> float:
         return _accuracy(self._counts(model, *self._validation_set))

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -24,6 +25,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from poise.choices import require_choice
+from poise.experiments.fleets import run_fleets
 from poise.experiments.folders import busy
 from poise.experiments.runner import Listener, Runner
 from poise.experiments.sweep import VALIDATION, Sweep
@@ -43,6 +45,7 @@ class Search:
 
     trials  settings to try at most; None tries all.
     seeds   runs per trial; None takes the sweep's.
+    fleet   train the seeds of a trial as one model.
     """
 
     sweep: Sweep
@@ -52,6 +55,7 @@ class Search:
     sampler: Sampler = "grid"
     trials: int | None = None
     seeds: int | None = None
+    fleet: bool = False
     keep_every: float = 30.0
     listen: Listener = lambda event: None
 
@@ -152,7 +156,8 @@ class Search:
             testing=False,
             trunks=self.out / self.sweep.experiment.name / "trunks",
         )
-        return runner.run([self.sweep.method], range(self._seeds))
+        run = partial(run_fleets, runner) if self.fleet else runner.run
+        return run([self.sweep.method], range(self._seeds))
 
     def _trial_folder(self, labels: Mapping[str, str]) -> Path:
         return self.folder / "trials" / sha256(json.dumps(labels, sort_keys=True).encode()).hexdigest()[:12]

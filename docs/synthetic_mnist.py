@@ -1,0 +1,220 @@
+"""Draws the figures of docs/synthetic-mnist.md, and prints its tables, from finished runs.
+
+    poise reproduce synthetic-mnist --device cuda --fleet
+    poise reproduce synthetic-mnist-frontier --device cuda --fleet
+    python docs/synthetic_mnist.py runs
+
+Averages over images are of the first run of XE and of FCL, whose checkpoints lie beside their records.
+"""
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import fmean
+
+import matplotlib
+import numpy as np
+import torch
+
+import poise
+from poise.data.cache import load as load_array
+from poise.data.noise import PixelNoise, pixel_deviation
+from poise.data.synthetic_mnist import Digits, SyntheticMNIST
+from poise.reporting.columns import Column
+from poise.reporting.frontier import Frontier, frontiers, gaps
+from poise.reporting.records import Record, Results, load
+from poise.reporting.statistics import corrected, paired, summary
+from poise.training.checkpoint import newest
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+FOLDER = Path(__file__).with_name("synthetic-mnist")
+RARE = tuple(range(10, 15))
+NOISE, LOOK = Column("noise", ("validation+UN", "validation+NUN")), Column("rare", ("validation",), RARE)
+CONTEXTS = ("in context", "out of context")
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    figure.savefig(FOLDER / f"{name}.png", dpi=110)
+    plt.close(figure)
+
+
+def digits() -> dict[str, Digits]:
+    return SyntheticMNIST()({name: load_array("mnist", name) for name in ("train_x", "train_y", "test_x", "test_y")})
+
+
+def draw_data(parts: dict[str, Digits]) -> None:
+    """Fig. 1 of the paper and appendix B: samples, the two noises, and how many there are of each class."""
+    train, test = parts["train"], parts["test"]
+    figure = plt.figure(figsize=(9.5, 4.6), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1.15, 1))
+    rows = [("0-4", range(5)), ("5-9", range(5, 10)), ("10-14", range(10, 15))]
+    pictures = [[train.x[np.flatnonzero(train.y == label)[3]] for label in labels] for _, labels in rows]
+    some = test.x[[np.flatnonzero(test.y == label)[5] for label in (1, 3, 6, 9, 12)]]
+    pictures += [PixelNoise()(some), PixelNoise(uniform=False)(some, pixel_deviation(train.x))]
+    axes = left.subplots(5, 5)
+    for line, row, title in zip(axes, pictures, [name for name, _ in rows] + ["UN", "NUN"], strict=True):
+        for axis, picture in zip(line, row, strict=True):
+            axis.imshow(picture, cmap="gray", vmin=0, vmax=255)
+            axis.set(xticks=[], yticks=[])
+        line[0].set_ylabel(title)
+    for axis, (name, part) in zip(right.subplots(2, 1, sharex=True), (("train", train), ("test", test)), strict=True):
+        counts = np.bincount(part.y, minlength=15)
+        axis.bar(range(15), counts, color=["tab:blue"] * 10 + ["tab:red"] * 5)
+        axis.set(yscale="log", ylabel=f"images, {name}", xticks=range(15), ylim=(10, 2e4))
+    axis.set_xlabel("class")
+    save(figure, "data")
+
+
+def model_of(folder: Path) -> poise.LeNet:
+    held = newest(folder, print)
+    if held is None:
+        raise SystemExit(f"{folder} has no checkpoint: run the experiment there")
+    model = poise.LeNet(num_classes=15)
+    model.load_state_dict({n.removeprefix("model/"): t for n, t in held.tensors.items() if n.startswith("model/")})
+    return model.eval()
+
+
+def draw_utility(models: Mapping[str, poise.LeNet], test: Digits, count: int = 200) -> None:
+    """The average image and the average utility of each digit with a corner digit, each scaled to its own range."""
+    figure, axes = plt.subplots(1 + len(models), 10, figsize=(10, 1.1 * (1 + len(models)) + 0.3), layout="constrained")
+    for digit in range(10):
+        places = np.flatnonzero((test.digit == digit) & (test.corner >= 0))[:count]
+        x = torch.from_numpy(test.x[places])[:, None] / 255
+        y = torch.from_numpy(test.y[places]).long()
+        maps = [poise.GradientUtility()(model, x, y).mean(0)[0] for model in models.values()]
+        for axis, picture, name in zip(axes[:, digit], (x.mean(0)[0], *maps), ("image", *models), strict=True):
+            axis.imshow(picture, cmap="gray" if name == "image" else "magma")
+            axis.set(xticks=[], yticks=[])
+            if digit == 0:
+                axis.set_ylabel(name if name == "image" else f"utility, {name}", fontsize=8)
+        axes[0, digit].set_title(f"{digit}, class {digit if digit > 4 else digit + 10}", fontsize=8)
+    save(figure, "utility")
+
+
+def draw_noise_levels(results: Results) -> None:
+    """Accuracy against the share of noisy pixels, every method."""
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained")
+    for axis, kind in zip(axes, ("UN", "NUN"), strict=True):
+        for method, runs in results.runs.items():
+            scores = {0.0: "BAL", 15.0: f"BAL+{kind}"}
+            scores |= {float(s.split("/")[1]): s for s in next(iter(runs.values())).scores if s.startswith(f"{kind}/")}
+            levels = sorted(scores)
+            means = [fmean(run.scores[scores[level]] for run in runs.values()) for level in levels]
+            axis.plot(levels, means, marker=".", label=method)
+        axis.set(title=kind, xlabel="noisy pixels, %")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("accuracy")
+    axes[1].legend(fontsize=8)
+    save(figure, "noise-levels")
+
+
+def draw_understanding(results: Results) -> None:
+    """Where utility and sensitivity lie, per seed, and how one follows the other during training."""
+    methods = [name for name in ("XE", "CL+Gaussian", "FCL") if name in results.runs]
+    figure, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained")
+    titles = ("corner utility", "corner sensitivity", "corner top-k")
+    for axis, measure in zip(axes, titles, strict=False):
+        for place, method in enumerate(methods):
+            for context, colour in zip(CONTEXTS, ("tab:red", "tab:blue"), strict=True):
+                values = [run.scores[f"{measure}, {context}"] for run in results.runs[method].values()]
+                where = place + (0.15 if context == CONTEXTS[1] else -0.15)
+                axis.plot([where] * len(values), values, ".", color=colour, alpha=0.6, label=context)
+        axis.set(title=f"{measure}, share", xticks=range(len(methods)), xticklabels=methods, ylim=(0, None))
+        axis.tick_params(axis="x", labelsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    axes[0].legend(unique.values(), unique.keys(), fontsize=8)
+    for method in methods:
+        for context, style in zip(CONTEXTS, ("-", "--"), strict=True):
+            name = f"rank correlation, {context}"
+            logs = [[e["measures"][name] for e in run.log if "measures" in e] for run in results.runs[method].values()]
+            if logs and logs[0]:
+                axes[3].plot(np.mean(logs, axis=0), style, label=f"{method}, {context}")
+    axes[3].set(title="rank correlation", xlabel="epoch")
+    if axes[3].lines:
+        axes[3].legend(fontsize=7)
+    save(figure, "understanding")
+
+
+def draw_frontier(found: list[Frontier]) -> None:
+    """Rare classes against noise, and rare classes against lambda: a point is a mean over seeds."""
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    for number, frontier in enumerate(found):
+        means = {peak: np.mean(list(runs.values()), axis=0) for peak, runs in frontier.points.items()}
+        style = {"marker": ".", "color": plt.get_cmap("tab20")(number), "label": frontier.name}
+        style |= {"linewidth": 2.5, "zorder": 3} if frontier.name in ("FCL", "CL+Gaussian") else {"linewidth": 1}
+        axes[0].plot(*np.array(list(means.values())).T, **style)
+        axes[1].plot(list(means), [mean[1] for mean in means.values()], **style)
+    axes[0].set(xlabel="accuracy under noise", ylabel="accuracy on the rare classes, clean")
+    axes[1].set(xlabel="lambda", xscale="log")
+    axes[1].legend(fontsize=8)
+    save(figure, "frontier")
+
+
+def row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def print_understanding(runs: Mapping[str, Mapping[int, Record]]) -> None:
+    names = [
+        f"{measure}, {context}"
+        for measure in ("corner utility", "corner sensitivity", "corner top-k", "rank correlation")
+        for context in CONTEXTS
+    ]
+    print(row(["measure", *runs, "FCL - XE, 95 % interval, p (Holm)"]))
+    print(row(["---"] * (len(runs) + 2)))
+    per_seed = {m: {n: {s: r.scores[n] for s, r in seeds.items()} for n in names} for m, seeds in runs.items()}
+    gaps = corrected([paired(per_seed["FCL"][name], per_seed["XE"][name]) for name in names])
+    for name, gap in zip(names, gaps, strict=True):
+        cells = [f"{(each := summary(list(per_seed[m][name].values()))).mean:.3f} ± {each.std or 0:.3f}" for m in runs]
+        print(
+            row(
+                [
+                    name,
+                    *cells,
+                    ""
+                    if gap is None or gap.low is None
+                    else f"{gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], {gap.holm:.2g}",
+                ]
+            )
+        )
+
+
+def print_frontiers(found: list[Frontier]) -> None:
+    print(row(["choice", "area", "minus CL+Gaussian, 95 % interval", "p (Holm)"]))
+    print(row(["---"] * 4))
+    gap = gaps(found, "CL+Gaussian")
+    for each in found:
+        area, apart = summary(list(each.areas.values())), gap.get(each.name)
+        against = (
+            ["", ""]
+            if apart is None or apart.low is None
+            else [f"{apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}]", f"{apart.holm:.2g}"]
+        )
+        print(row([each.name, f"{area.mean:.4f} ± {area.std or 0:.4f}", *against]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, help="the folder that holds the experiments")
+    folder = parser.parse_args().runs
+    parts = digits()
+    draw_data(parts)
+    for results in load(folder):
+        if "frontier" in results.experiment.name:
+            found = frontiers(results.records, NOISE, LOOK)
+            draw_frontier(found)
+            print_frontiers(found)
+        elif "ablation" not in results.experiment.name and "XE" in results.runs:
+            draw_noise_levels(results)
+            draw_understanding(results)
+            print_understanding(results.runs)
+            models = {name: model_of(results.folder / name.lower() / "seed-00") for name in ("XE", "FCL")}
+            draw_utility(models, parts["test"])
+
+
+if __name__ == "__main__":
+    main()
