@@ -28,7 +28,7 @@ CONTRACTS = {
     "robustness": {"gallery", "output", "parts", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
-        *("places", "stream", "augment", "loader", "imagenet_val", "sst"),
+        *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst"),
     },
     "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner", "sweep", "grids"},
     "features": {"utility", "chunks"},

@@ -12,6 +12,7 @@ _HOMES = {
     "poise.corruptions.corrupt": "Corruption corrupt",
     "poise.corruptions.transform": "Corrupt",
     "poise.data.augment": "Chain GaussianNoise PatchGaussian Standard",
+    "poise.data.augmix": "AugMix",
     "poise.features.external": "GivenUtility MixedUtility TeacherUtility",
     "poise.features.perturbation": "Gaussian Remove",
     "poise.features.selection": "TopBottom TopBottomFraction",

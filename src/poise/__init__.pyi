@@ -7,6 +7,7 @@ from poise.data.augment import Chain as Chain
 from poise.data.augment import GaussianNoise as GaussianNoise
 from poise.data.augment import PatchGaussian as PatchGaussian
 from poise.data.augment import Standard as Standard
+from poise.data.augmix import AugMix as AugMix
 from poise.features.external import GivenUtility as GivenUtility
 from poise.features.external import MixedUtility as MixedUtility
 from poise.features.external import TeacherUtility as TeacherUtility
