@@ -13,6 +13,7 @@ from poise.features.external import MixedUtility as MixedUtility
 from poise.features.external import TeacherUtility as TeacherUtility
 from poise.features.perturbation import Gaussian as Gaussian
 from poise.features.perturbation import Remove as Remove
+from poise.features.selection import AtRandom as AtRandom
 from poise.features.selection import TopBottom as TopBottom
 from poise.features.selection import TopBottomFraction as TopBottomFraction
 from poise.features.sensitivity import Estimate as Estimate
@@ -33,6 +34,7 @@ from poise.objectives.cl_gaussian import CLGaussian as CLGaussian
 from poise.objectives.contrast import InfoNCE as InfoNCE
 from poise.objectives.contrast import Margin as Margin
 from poise.objectives.fcl import FCL as FCL
+from poise.objectives.jensen_shannon import JensenShannon as JensenShannon
 from poise.objectives.objective import Loss as Loss
 from poise.objectives.objective import Objective as Objective
 from poise.objectives.xe import XE as XE
