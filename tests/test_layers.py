@@ -30,7 +30,10 @@ CONTRACTS = {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst"),
     },
-    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner", "sweep", "grids"},
+    "experiments": {
+        *("experiment", "environment", "folders", "logs", "trunks", "testing", "runner", "sweep", "grids"),
+        *("cifar", "noisy_cifar", "paper_cifar_c"),
+    },
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
@@ -46,6 +49,7 @@ CONTRACTS = {
 COLLECTORS = {
     ("corruptions", "profiles"),
     ("corruptions", "corrupt"),
+    ("models", "saved"),
     ("reporting", "formats"),
     ("reporting", "sections"),
 }

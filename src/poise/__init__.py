@@ -22,6 +22,7 @@ _HOMES = {
     "poise.models.lenet": "LeNet",
     "poise.models.resnet": "ResNet resnet56",
     "poise.models.resnet_v2": "ResNetV2 resnet_v2_50",
+    "poise.models.saved": "load_model save_model",
     "poise.models.split": "SplitClassifier split",
     "poise.models.transformer": "Transformer",
     "poise.objectives.cl_gaussian": "CLGaussian",

@@ -27,6 +27,8 @@ from poise.models.resnet import ResNet as ResNet
 from poise.models.resnet import resnet56 as resnet56
 from poise.models.resnet_v2 import ResNetV2 as ResNetV2
 from poise.models.resnet_v2 import resnet_v2_50 as resnet_v2_50
+from poise.models.saved import load_model as load_model
+from poise.models.saved import save_model as save_model
 from poise.models.split import SplitClassifier as SplitClassifier
 from poise.models.split import split as split
 from poise.models.transformer import Transformer as Transformer

@@ -2,16 +2,19 @@
 
     <out>/<experiment>/experiment.json                   what a table needs to know
     <out>/<experiment>/<method>/seed-03/record.json      a finished run
-    <out>/<experiment>/trunks/<digest>/seed-03/          a beginning that several methods share
+    <out>/models/<digest>/seed-03/                       what is trained once for several runs
 
 Methods with the same augmentation and loss do the same until their contrast switches on. That trunk is trained once per
-seed, and each method branches from its checkpoint; the record says so.
+seed, and each method branches from its checkpoint; the record says so. A task that says what of it decides the weights
+(`training`) shares whole models as well: an experiment with other tests of the same recipes only tests.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -22,18 +25,18 @@ import torch
 from torch import nn
 
 from poise.data.loader import DeviceLoader, on_device
-from poise.data.task import Examples, Task
+from poise.data.task import Task
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import busy, differing, slug
+from poise.experiments.folders import alone, busy, differing, slug
 from poise.experiments.logs import notes
-from poise.experiments.trunks import beginning, loss_of, quiet_steps
-from poise.objectives.xe import XE
+from poise.experiments.testing import Judge
+from poise.experiments.trunks import beginning, quiet, quiet_steps
+from poise.models.saved import save_model
 from poise.reporting.files import write_json
-from poise.training.accuracy import count_right
-from poise.training.checkpoint import Checkpoint, newest
-from poise.training.errors import TrainingError
+from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
+from poise.training.errors import OutOfTime, TrainingError
 from poise.training.loop import Fit, Now, fit
 from poise.training.plan import in_layout
 
@@ -59,7 +62,9 @@ class Runner:
     keep_every    seconds between checkpoints.
     tensorboard   write the epochs for TensorBoard, too.
     testing       False leaves the test sets alone and scores the task's validations instead: for sweeps.
-    trunks        the folder of shared beginnings; by default one beside the methods.
+    store         the folder of what runs share; by default models/ in `out`.
+    keep_models   write the weights in half precision beside the record.
+    deadline      a time.monotonic() after which nothing more is begun.
     """
 
     experiment: Experiment
@@ -70,29 +75,23 @@ class Runner:
     tensorboard: bool = False
     listen: Listener = lambda event: None
     testing: bool = True
-    trunks: Path | None = None
+    store: Path | None = None
+    keep_models: bool = False
+    deadline: float = math.inf
 
     def run(self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Path]:
-        """The records of these methods and seeds, in that order; what another process is at is left to it."""
+        """The records of these methods and seeds, in that order; what another process is at is left to it.
+
+        A method has all its seeds before the next one begins: a process compiles a step once, and uses it for all.
+        """
         chosen = [method for method in self.experiment.methods if methods is None or method.name in methods]
         numbers = range(self.experiment.seeds) if seeds is None else seeds
+        wanted = [(method, seed) for method in chosen for seed in numbers]
         self._write(self.folder / "experiment.json", self.experiment.facts())
-        for method in chosen:
-            for seed in numbers:
-                differing(self.record_path(method, seed), repr(self.experiment.recipe(method)))
-        task: Task | None = None
-        for seed in numbers:
-            for method in chosen:
-                path = self.record_path(method, seed)
-                with busy(path.parent) as mine:
-                    if not mine:
-                        self.listen(Event(method.name, seed, "is run by another process"))
-                    elif share(path.exists()):
-                        self.listen(Event(method.name, seed, "is finished"))
-                    else:
-                        task = task or self.experiment.task()
-                        self._one(task, method, seed)
-        return [path for method in chosen for seed in numbers if (path := self.record_path(method, seed)).exists()]
+        for method, seed in wanted:
+            differing(self.record_path(method, seed), repr(self.experiment.recipe(method)))
+        self._run_all(wanted)
+        return [path for method, seed in wanted if (path := self.record_path(method, seed)).exists()]
 
     @property
     def folder(self) -> Path:
@@ -101,17 +100,38 @@ class Runner:
     def record_path(self, method: Method, seed: int) -> Path:
         return self.folder / slug(method.name) / f"seed-{seed:02d}" / "record.json"
 
+    def _run_all(self, wanted: Sequence[tuple[Method, int]]) -> None:
+        task: Task | None = None
+        for method, seed in wanted:
+            path = self.record_path(method, seed)
+            with busy(path.parent) as mine:
+                if not mine:
+                    self.listen(Event(method.name, seed, "is run by another process"))
+                elif share(path.exists() and (not self.keep_models or _weights(path).exists())):
+                    self.listen(Event(method.name, seed, "is finished"))
+                elif share(time.monotonic() >= self.deadline):
+                    return
+                else:
+                    task = task or self.experiment.task()
+                    try:
+                        self._one(task, method, seed)
+                    except OutOfTime as error:
+                        self.listen(Event(method.name, seed, f"stops: {error}"))
+                        return
+
     def _one(self, task: Task, method: Method, seed: int) -> None:
         started = datetime.now(UTC)
         path = self.record_path(method, seed)
         self._write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        epochs = self._trunk_epochs(task, method)
-        branch = self._trunk(task, method, seed, epochs) if epochs else None
-        model, data = self._model(seed), self._data(task, method, seed)
-        done = self._fit(task, method, seed, model, data, path.parent, branch=branch)
+        model = self._model(seed)
+        done = self._train(task, method, seed, model)
         if rank() > 0:
+            return
+        if self.keep_models:
+            save_model(model, _weights(path), self.experiment.network.name, **self.experiment.network.settings)
+        if path.exists():
             return
         self.listen(Event(method.name, seed, "is tested" if self.testing else "is validated"))
         record = {
@@ -120,9 +140,9 @@ class Runner:
             "method": method.name,
             "seed": seed,
             "recipe": repr(self.experiment.recipe(method)),
-            **self._tested(task, model),
+            **self._judge(task).record(model, task, self.testing, self.experiment.by_class),
             "log": done.log,
-            "trunk": {"epochs": epochs} if epochs else None,
+            "trunk": {"epochs": done.trunk} if done.trunk else None,
             "seconds": done.seconds,
             "peak_memory": torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None,
             **surroundings(self.device),
@@ -137,29 +157,39 @@ class Runner:
         if rank() == 0:
             write_json(path, content)
 
+    def _train(self, task: Task, method: Method, seed: int, model: nn.Module) -> Fit:
+        """The whole run of a model, from its trunk on; what is trained already is only read."""
+        shared = hasattr(self.experiment.task, "training")
+        own = self.record_path(method, seed).parent
+        folder = self._shared((method.objective, method.augment), seed) if shared else own
+        with alone(folder) if shared else nullcontext():
+            epochs = 0 if share(has_checkpoint(folder)) else self._trunk_epochs(task, method)
+            branch = self._trunk(task, method, seed, epochs) if epochs else None
+            return self._fit(task, method, seed, model, folder, branch=branch)
+
     def _fit(
         self,
         task: Task,
         method: Method,
         seed: int,
         model: nn.Module,
-        data: DeviceLoader,
         folder: Path,
         branch: Checkpoint | None = None,
         until: int | None = None,
     ) -> Fit:
-        validation = on_device(task.validation.x, task.validation.y, self.device)
+        judge, validation = self._judge(task), task.validation
         what = "is trained" if until is None else "is trained, the part that methods share"
         return fit(
             model,
             method.objective,
-            data,
+            self._data(task, method, seed),
             self.experiment.plan,
             folder=folder,
             branch=branch,
             until=until,
-            validate=lambda model: _accuracy(self._counts(model, *validation, task.num_classes)),
+            validate=None if validation is None else lambda model: judge.accuracy(model, validation),
             keep_every=self.keep_every,
+            deadline=self.deadline,
             progress=lambda now: self.listen(Event(method.name, seed, what, now)),
             warn=lambda sentence: self.listen(Event(method.name, seed, sentence)),
             note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
@@ -168,30 +198,32 @@ class Runner:
     def _trunk_epochs(self, task: Task, method: Method) -> int:
         """Epochs that the method shares with another one: whole epochs before the first of them switches on."""
         steps = len(task.train) // self.experiment.plan.batch_size
-        quiet = {
+        alone = {
             other.name: quiet_steps(other.objective, self.experiment.plan.epochs * steps) // steps
             for other in self.experiment.methods
             if beginning(other) == beginning(method)
         }
-        sharing = [epochs for epochs in quiet.values() if epochs > 0]
-        return min(sharing) if self.share_trunks and quiet[method.name] > 0 and len(sharing) > 1 else 0
+        sharing = [epochs for epochs in alone.values() if epochs > 0]
+        return min(sharing) if self.share_trunks and alone[method.name] > 0 and len(sharing) > 1 else 0
 
     def _trunk(self, task: Task, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
-        recipe = (self.experiment.task, self.experiment.network, self.experiment.plan, beginning(method), epochs)
-        home = self.trunks or self.folder / "trunks"
-        folder = home / sha256(repr(recipe).encode()).hexdigest()[:12] / f"seed-{seed:02d}"
-        plain = replace(method, objective=XE(loss=loss_of(method)))
-        while True:
-            with busy(folder) as mine:
-                if mine:
-                    self._fit(task, plain, seed, self._model(seed), self._data(task, plain, seed), folder, until=epochs)
-                    share(None)  # the first process has written its last checkpoint
-                    found = newest(folder, lambda sentence: None)
-                    if found is None or len(found.facts["log"]) != epochs:
-                        raise TrainingError(f"{folder} has no whole checkpoint: remove it to train it again")
-                    return found
-            time.sleep(1)
+        folder = self._shared((beginning(method), epochs), seed)
+        plain = replace(method, objective=quiet(method.objective))
+        with alone(folder):
+            self._fit(task, plain, seed, self._model(seed), folder, until=epochs)
+            share(None)  # the first process has written its last checkpoint
+            found = newest(folder, lambda sentence: None)
+        if found is None or len(found.facts["log"]) != epochs:
+            raise TrainingError(f"{folder} has no whole checkpoint: remove it to train it again")
+        return found
+
+    def _shared(self, decides: Any, seed: int) -> Path:
+        """The folder of all that is trained alike: what decides the weights, in this task, network and plan."""
+        experiment = self.experiment
+        data = getattr(experiment.task, "training", experiment.task)
+        digest = sha256(repr((data, experiment.network, experiment.plan, decides)).encode()).hexdigest()[:12]
+        return (self.store or self.out / "models") / digest / f"seed-{seed:02d}"
 
     def _model(self, seed: int) -> nn.Module:
         """The network with the first weights of a seed, the same for all methods."""
@@ -206,24 +238,9 @@ class Runner:
         images = images.contiguous(memory_format=plan.layout)
         return DeviceLoader(images, labels, plan.batch_size, method.augment, seed)
 
-    def _tested(self, task: Task, model: nn.Module) -> dict[str, Any]:
-        """Scores, the counts behind them, and the accuracy on validation."""
-        sets = task.tests if self.testing else task.validations
-        counts = {name: self._count(model, make(), task.num_classes) for name, make in sets.items()}
-        return {
-            "scores": {name: _accuracy(each) for name, each in counts.items()},
-            "classes": {name: each.tolist() for name, each in counts.items()},
-            "validation": _accuracy(self._count(model, task.validation, task.num_classes)),
-        }
-
-    def _count(self, model: nn.Module, examples: Examples, num_classes: int) -> torch.Tensor:
-        return self._counts(model, *on_device(examples.x, examples.y, self.device), num_classes)
-
-    def _counts(self, model: nn.Module, images: torch.Tensor, labels: torch.Tensor, num_classes: int) -> torch.Tensor:
-        return count_right(model, images, labels, num_classes, bfloat16=self.experiment.plan.precision == "bfloat16")
+    def _judge(self, task: Task) -> Judge:
+        return Judge(task.num_classes, self.device, bfloat16=self.experiment.plan.precision == "bfloat16")
 
 
-def _accuracy(counts: torch.Tensor) -> float:
-    """Right of all, from [L, 2]."""
-    right, all_of_them = (int(total) for total in counts.sum(0))
-    return right / max(all_of_them, 1)
+def _weights(record: Path) -> Path:
+    return record.with_name("model.safetensors")

@@ -65,9 +65,13 @@ class NoisyDigits:
         return Task(
             train=_examples(parts["train"]),
             validation=_examples(validation),
-            tests={"BAL": lambda: _examples(test), "BAL+UN": lambda: noisy(True), "BAL+NUN": lambda: noisy(False)},
+            tests={
+                "BAL": lambda _: _examples(test),
+                "BAL+UN": lambda _: noisy(True),
+                "BAL+NUN": lambda _: noisy(False),
+            },
             num_classes=15,
-            validations={"validation+UN": lambda: validated(True), "validation+NUN": lambda: validated(False)},
+            validations={"validation+UN": lambda _: validated(True), "validation+NUN": lambda _: validated(False)},
         )
 
 
@@ -119,9 +123,10 @@ EXPERIMENT = _experiment("synthetic-mnist", SyntheticMNIST(), images=50_250, epo
 QUICK = _experiment(
     "synthetic-mnist-quick", SyntheticMNIST(common=1000, rare=20, validation=10_000), 10_100, 8, seeds=2
 )
+EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}
 
 
-def _sweeps(experiment: Experiment) -> dict[str, Sweep]:
+def sweeps(experiment: Experiment) -> dict[str, Sweep]:
     """The paper's grids, with its lambda for MNIST and with k that fit into 28 x 28 (the paper has none for MNIST)."""
     patches = Method("XE, Patch Gaussian", XE(), PatchGaussian(25, 0.1))
     weights = {"objective.weight.peak": (*WEIGHTS, 1e-3)}
@@ -139,12 +144,3 @@ def _sweeps(experiment: Experiment) -> dict[str, Sweep]:
             {"augment.size": PATCH_SIZES, "augment.sigma": PATCH_SIGMAS},
         ),
     }
-
-
-def _quick(sweep: Sweep) -> Sweep:
-    """The two ends of every list, one seed."""
-    return replace(sweep, choices={path: (values[0], values[-1]) for path, values in sweep.choices.items()}, seeds=1)
-
-
-SWEEPS = _sweeps(EXPERIMENT)
-QUICK_SWEEPS = {name: _quick(sweep) for name, sweep in _sweeps(QUICK).items()}

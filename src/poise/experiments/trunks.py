@@ -27,4 +27,6 @@ def beginning(method: Method) -> tuple[Any, Any]:
 def quiet(objective: Any) -> Any:
     """What an objective is while its weight is 0: XE, or XE inside what is around it."""
     inner = getattr(objective, "objective", None)
-    return XE(getattr(objective, "loss", None)) if inner is None else replace(objective, objective=quiet(inner))
+    if inner is not None:
+        return replace(objective, objective=quiet(inner))
+    return XE(objective.loss) if hasattr(objective, "loss") else XE()
