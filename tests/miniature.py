@@ -27,13 +27,13 @@ class Blobs:
     count: int = 192
 
     def __call__(self) -> Task:
-        def noisy() -> Examples:
+        def noisy(_: object) -> Examples:
             clean = blobs(100, 2)
             return Examples(
                 np.random.RandomState(3).permutation(clean.x.reshape(100, -1).T).T.reshape(clean.x.shape), clean.y
             )
 
-        return Task(blobs(self.count, 0), blobs(60, 1), {"clean": lambda: blobs(100, 2), "mixed": noisy}, 3)
+        return Task(blobs(self.count, 0), blobs(60, 1), {"clean": lambda _: blobs(100, 2), "mixed": noisy}, 3)
 
 
 STEPS = 192 // 32

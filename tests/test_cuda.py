@@ -9,12 +9,14 @@ from toys import ConvNet, Smooth
 from poise import (
     FCL,
     XE,
+    AugMix,
     CLGaussian,
     Gaussian,
     GivenUtility,
     GradientUtility,
     InfoNCE,
     JacobianSensitivity,
+    JensenShannon,
     Margin,
     PatchGaussian,
     Standard,
@@ -33,6 +35,10 @@ OBJECTIVES = {
     "CL+Gaussian": CLGaussian(Gaussian(0.5), InfoNCE(0.5), weight=0.1),
     "FCL": FCL(GradientUtility(), TopBottom(8), Gaussian(0.5), InfoNCE(0.1), weight=0.1),
     "FCL, own forward": FCL(GradientUtility(True), TopBottom(8, "pixel"), Gaussian(0.5, (0, 1)), Margin(), weight=0.1),
+}
+OBJECTIVES |= {
+    "AugMix": JensenShannon(XE(), AugMix()),
+    "AugMix+FCL": JensenShannon(OBJECTIVES["FCL"], AugMix()),
 }
 
 every = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
@@ -136,7 +142,7 @@ def test_a_compiled_embed_gives_the_same_step() -> None:
             torch.testing.assert_close(p.grad, q.grad, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("augment", [Standard(2), PatchGaussian(3, 0.1, random_size=True)])
+@pytest.mark.parametrize("augment", [Standard(2), PatchGaussian(3, 0.1, random_size=True), AugMix()])
 def test_augmentations_draw_on_the_device_without_waiting(augment) -> None:
     x, _ = images()
     augment(x, seeded())

@@ -28,11 +28,11 @@ CONTRACTS = {
     "robustness": {"gallery", "output", "parts", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
-        *("places", "stream", "augment", "loader", "imagenet_val", "sst"),
+        *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst"),
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
-        *("noisy_digits", "corner"),
+        *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c"),
     },
     "features": {"utility", "chunks"},
     "models": {"normalize"},
@@ -51,6 +51,7 @@ COLLECTORS = {
     ("experiments", "synthetic_mnist_frontier"),
     ("corruptions", "profiles"),
     ("corruptions", "corrupt"),
+    ("models", "saved"),
     ("reporting", "formats"),
     ("reporting", "sections"),
 }

@@ -7,11 +7,13 @@ from poise.data.augment import Chain as Chain
 from poise.data.augment import GaussianNoise as GaussianNoise
 from poise.data.augment import PatchGaussian as PatchGaussian
 from poise.data.augment import Standard as Standard
+from poise.data.augmix import AugMix as AugMix
 from poise.features.external import GivenUtility as GivenUtility
 from poise.features.external import MixedUtility as MixedUtility
 from poise.features.external import TeacherUtility as TeacherUtility
 from poise.features.perturbation import Gaussian as Gaussian
 from poise.features.perturbation import Remove as Remove
+from poise.features.selection import AtRandom as AtRandom
 from poise.features.selection import TopBottom as TopBottom
 from poise.features.selection import TopBottomFraction as TopBottomFraction
 from poise.features.sensitivity import Estimate as Estimate
@@ -25,6 +27,8 @@ from poise.models.resnet import ResNet as ResNet
 from poise.models.resnet import resnet56 as resnet56
 from poise.models.resnet_v2 import ResNetV2 as ResNetV2
 from poise.models.resnet_v2 import resnet_v2_50 as resnet_v2_50
+from poise.models.saved import load_model as load_model
+from poise.models.saved import save_model as save_model
 from poise.models.split import SplitClassifier as SplitClassifier
 from poise.models.split import split as split
 from poise.models.transformer import Transformer as Transformer
@@ -32,6 +36,7 @@ from poise.objectives.cl_gaussian import CLGaussian as CLGaussian
 from poise.objectives.contrast import InfoNCE as InfoNCE
 from poise.objectives.contrast import Margin as Margin
 from poise.objectives.fcl import FCL as FCL
+from poise.objectives.jensen_shannon import JensenShannon as JensenShannon
 from poise.objectives.objective import Loss as Loss
 from poise.objectives.objective import Objective as Objective
 from poise.objectives.xe import XE as XE

@@ -14,7 +14,8 @@ from poise import CLGaussian, Gaussian, InfoNCE, LeNet, Ramp, resnet56
 from poise.data.task import Task
 from poise.experiments.experiment import Build, Experiment, Method
 from poise.experiments.fleets import run_fleets
-from poise.experiments.runner import Event, Runner
+from poise.experiments.logs import Event
+from poise.experiments.runner import Runner
 from poise.reporting.records import load
 from poise.training.checkpoint import newest
 from poise.training.errors import TrainingError

@@ -15,7 +15,8 @@ import pytest
 import torch
 from miniature import EXPERIMENT
 
-from poise.experiments.runner import Event, Runner
+from poise.experiments.logs import Event
+from poise.experiments.runner import Runner
 from poise.experiments.trunks import quiet_steps
 from poise.reporting.records import load
 from poise.training.errors import TrainingError

@@ -59,7 +59,7 @@ class Secret:
         def never() -> NoReturn:
             raise AssertionError("a sweep looked at a test set")
 
-        def inverted() -> Examples:
+        def inverted(_: object) -> Examples:
             clean = blobs(60, 1)
             return Examples(255 - clean.x, clean.y)
 
@@ -86,7 +86,7 @@ def test_trials_share_the_trunk_and_more_seeds_run_only_what_is_missing(tmp_path
     sweep = dataclasses.replace(SWEEP, choices={PEAK: (1e-3, 1e-2)})
     began(tmp_path, sweep)
     before = records(tmp_path)
-    assert len(list((tmp_path / "blobs/trunks").glob("*"))) == 1
+    assert len(list((tmp_path / "models").glob("*"))) == 1
     assert {json.loads(path.read_text())["trunk"]["epochs"] for path in before} == {2}
     heard = began(tmp_path, sweep, seeds=2)
     assert sorted(heard) == ["FCL (weight.peak=0.001), 1", "FCL (weight.peak=0.01), 1"]
@@ -243,7 +243,7 @@ def test_paths_lead_into_networks_and_tuples() -> None:
 def test_the_sweeps_of_the_paper(quick: bool) -> None:
     sizes = {}
     for name in ("fcl", "fcl-noise", "cl-gaussian", "xe-gaussian", "gaussian", "patch-gaussian"):
-        chosen, sweep = shelf.find_sweep("synthetic-mnist", name, quick)
+        chosen, sweep = shelf.find_sweep("synthetic-mnist", name, "quick" if quick else "full")
         sizes[chosen] = len(sweep)
     assert list(sizes.values()) == ([16, 16, 8, 4, 2, 4] if quick else [144, 144, 48, 12, 3, 15])
     assert shelf.find_sweep("synthetic-mnist")[0] == "fcl"

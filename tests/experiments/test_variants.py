@@ -13,7 +13,6 @@ from poise.experiments.variants import (
     Graded,
     GradedGaussian,
     NearOnly,
-    Random,
     SmoothUtility,
     Swapped,
     Uneven,
@@ -28,15 +27,6 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 U = torch.rand(6, 1, 16, 16, generator=seeded())
-
-
-def test_random_features_have_nothing_to_do_with_utility() -> None:
-    low, high = Random(k=40)(U, generator=seeded(1))
-    assert (low.flatten(1).sum(1) == 40).all() and (high.flatten(1).sum(1) == 40).all() and not (low & high).any()
-    assert not torch.equal(low[0], low[1])
-    many = torch.arange(256.0).expand(400, 256).contiguous()
-    chosen = Random(k=40)(many, generator=seeded(2))[0].float().mean(0)
-    assert abs(float(torch.corrcoef(torch.stack([chosen, many[0]]))[0, 1])) < 0.2
 
 
 def test_swapped_is_top_bottom_the_other_way_round() -> None:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poise import TopBottom, TopBottomFraction
+from poise import AtRandom, TopBottom, TopBottomFraction
 
 
 @st.composite
@@ -130,3 +130,13 @@ def test_bad_settings_are_refused(build) -> None:
 def test_one_feature_is_too_few() -> None:
     with pytest.raises(ValueError, match="at least 2 features"):
         TopBottomFraction(0.1)(torch.rand(4, 1))
+
+
+def test_a_random_choice_takes_no_heed_of_utility() -> None:
+    u = torch.rand(50, 3, 8, 8)
+    low, high = AtRandom(20)(u, generator=torch.Generator().manual_seed(1))
+    assert (low.flatten(1).sum(1) == 20).all() and (high.flatten(1).sum(1) == 20).all() and not (low & high).any()
+    top = TopBottom(20)(u)[1]
+    assert 0.05 < float((top & high).sum() / high.sum()) < 0.16  # chance: 20 of 192
+    with pytest.raises(ValueError, match="k=100 needs 2k <= 192"):
+        AtRandom(100)(u)

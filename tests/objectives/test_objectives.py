@@ -9,6 +9,7 @@ from toys import ConvNet, Smooth, state_of
 from poise import (
     FCL,
     XE,
+    AugMix,
     Chain,
     CLGaussian,
     CrossEntropy,
@@ -16,6 +17,7 @@ from poise import (
     GaussianNoise,
     GradientUtility,
     InfoNCE,
+    JensenShannon,
     Margin,
     PatchGaussian,
     Ramp,
@@ -31,8 +33,12 @@ OBJECTIVES = {
     "FCL": FCL(GradientUtility(), TopBottom(8), Gaussian(0.5), InfoNCE(0.1), weight=0.1),
     "FCL, margin": FCL(GradientUtility(), TopBottom(8, per="pixel"), Gaussian(0.5, (0, 1)), Margin(), weight=0.1),
 }
+AROUND = {
+    "AugMix": JensenShannon(XE(), AugMix()),
+    "AugMix+FCL": JensenShannon(OBJECTIVES["FCL"], AugMix(depth=1)),
+}
 
-every = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+every = pytest.mark.parametrize("objective", (OBJECTIVES | AROUND).values(), ids=(OBJECTIVES | AROUND).keys())
 noisy = pytest.mark.parametrize("objective", list(OBJECTIVES.values())[1:], ids=list(OBJECTIVES.keys())[1:])
 
 

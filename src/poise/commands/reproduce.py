@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +26,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Name the records in JSON, for scripts.")]
 Jobs = Annotated[int, typer.Option(help="Processes that share the runs.")]
 Fleet = Annotated[bool, typer.Option("--fleet", help="Train runs that differ in seed and lambda only as one model.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small version, for a look.")]
+Compressed = Annotated[bool, typer.Option("--compressed", help="A tenth of the epochs, where there is such a version.")]
+Minutes = Annotated[
+    float | None, typer.Option(min=0, help="Begin nothing more after so long; start it again to go on.")
+]
+KeepModels = Annotated[bool, typer.Option("--keep-models", help="Keep the weights in half precision, too.")]
 
 
 def list_experiments() -> None:
@@ -39,10 +47,13 @@ def reproduce(
     out: Out = Path("runs"),
     seeds: Seeds = None,
     methods: Methods = None,
-    quick: Annotated[bool, typer.Option(help="A small version, for a look.")] = False,
+    compressed: Compressed = False,
+    quick: Quick = False,
     device: Device = "auto",
     jobs: Jobs = 1,
     fleet: Fleet = False,
+    minutes: Minutes = None,
+    keep_models: KeepModels = False,
     tensorboard: TensorBoard = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -52,14 +63,17 @@ def reproduce(
     poise reproduce synthetic-mnist --device cuda --fleet
 
     poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
+
+    poise reproduce noisy-cifar --compressed; poise reproduce noisy-cifar10 --minutes 9 --keep-models
     """
     from poise.experiments import shelf
 
     try:
-        experiment = shelf.find(name, quick)
+        experiments = shelf.find(name, length_of(compressed, quick))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    _run(experiment, out, seeds, methods, device, jobs, fleet, tensorboard, quiet, json)
+    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
+    _run(experiments, out, seeds, methods, device, jobs, fleet, quiet, json, options)
 
 
 def run(
@@ -70,6 +84,8 @@ def run(
     device: Device = "auto",
     jobs: Jobs = 1,
     fleet: Fleet = False,
+    minutes: Minutes = None,
+    keep_models: KeepModels = False,
     tensorboard: TensorBoard = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -83,37 +99,39 @@ def run(
         experiment = shelf.from_file(file)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    _run(experiment, out, seeds, methods, device, jobs, fleet, tensorboard, quiet, json)
+    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
+    _run((experiment,), out, seeds, methods, device, jobs, fleet, quiet, json, options)
 
 
 def _run(
-    experiment: Any,
+    experiments: tuple[Any, ...],
     out: Path,
     seeds: int | None,
     methods: list[str] | None,
     device: str,
     jobs: int,
     fleet: bool,
-    tensorboard: bool,
     quiet: bool,
     json: bool,
+    options: dict[str, Any],
 ) -> None:
     from poise.distributed import rank, start, stop
     from poise.experiments.fleets import run_fleets
     from poise.experiments.runner import Runner
     from poise.training.errors import TrainingError
 
-    known = [each.name for each in experiment.methods]
+    known = [each.name for each in experiments[0].methods]
     for name in methods or []:
         if name not in known:
             raise typer.BadParameter(f"no method is called {name!r}: there are {', '.join(known)}")
     place = start(device_of(device).type)
-    first, helpers = rank() == 0, _helpers(jobs - 1)
+    first, helpers, done = rank() == 0, _helpers(jobs - 1), {}
     try:
         with bars(quiet or not first) as listen:
-            runner = Runner(experiment, out, place, tensorboard=tensorboard, listen=listen)
-            run = partial(run_fleets, runner) if fleet else runner.run
-            records = run(methods, None if seeds is None else range(seeds))
+            for experiment in experiments:
+                runner = Runner(experiment, out, place, listen=listen, **options)
+                run = partial(run_fleets, runner) if fleet else runner.run
+                done[runner] = run(methods, None if seeds is None else range(seeds))
     except OSError as error:
         sys.exit(f"poise: {error.filename or out}: {error.strerror or error}")
     except (TrainingError, ModuleNotFoundError) as error:
@@ -122,10 +140,29 @@ def _run(
         for helper in helpers:
             helper.wait()
         stop()
-    if first and json:
-        typer.echo(dumps({"folder": str(runner.folder), "records": [str(path) for path in records]}))
-    elif first:
-        typer.echo(f"{runner.folder}: {len(records)} finished")
+    for runner, records in done.items() if first else ():
+        if json:
+            typer.echo(dumps({"folder": str(runner.folder), "records": [str(path) for path in records]}))
+        else:
+            typer.echo(f"{runner.folder}: {_count(runner, records, seeds, methods)}")
+
+
+def _count(runner: Any, records: list[Path], seeds: int | None, methods: list[str] | None) -> str:
+    """How many are finished, and how many are not."""
+    wanted = len(methods or runner.experiment.methods) * (runner.experiment.seeds if seeds is None else seeds)
+    left = wanted - len(records)
+    return f"{len(records)} finished" + (f", {left} to go: start it again" if left else "")
+
+
+def length_of(compressed: bool, quick: bool) -> Any:
+    """Which version of an experiment two flags ask for."""
+    if compressed and quick:
+        raise typer.BadParameter("--compressed and --quick are two versions: take one")
+    return "compressed" if compressed else "quick" if quick else "full"
+
+
+def _deadline(minutes: float | None) -> float:
+    return math.inf if minutes is None else time.monotonic() + 60 * minutes
 
 
 def _helpers(count: int) -> list[subprocess.Popen[bytes]]:

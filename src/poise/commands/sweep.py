@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from poise.commands.reproduce import Device, Fleet, Out, bars, device_of
+from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, bars, device_of, length_of
 from poise.commands.results import failures, write
 
 What = Annotated[str, typer.Argument(metavar="NAME|FILE", help="One of `poise list`, or a Python file with a SWEEP.")]
@@ -30,7 +30,8 @@ def sweep(
     trials: Annotated[int | None, typer.Option(min=1, help="Settings to try at most; by default all.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs per setting; by default the sweep's.")] = None,
     out: Out = Path("runs"),
-    quick: Annotated[bool, typer.Option(help="A small version, for a look.")] = False,
+    compressed: Compressed = False,
+    quick: Quick = False,
     device: Device = "auto",
     fleet: Fleet = False,
 ) -> None:
@@ -42,7 +43,7 @@ def sweep(
 
     poise sweep my_recipe.py --seeds 2
     """
-    chosen, found = _found(what, name, quick)
+    chosen, found = _found(what, name, length_of(compressed, quick))
     with failures():
         folder = _searched(found, chosen, out, sampler, trials, seeds, device_of(device), fleet)
         from poise.reporting.sweep_page import sweep_page
@@ -53,15 +54,15 @@ def sweep(
         write(folder / "sweep.html", sweep_page(swept))
 
 
-def _found(what: str, name: str | None, quick: bool) -> tuple[str, Any]:
+def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:
     from poise.experiments import shelf
 
     file = Path(what)
     try:
         if file.suffix != ".py":
-            return shelf.find_sweep(what, name, quick)
-        if quick:
-            raise ValueError("--quick is for the sweeps of `poise list`")
+            return shelf.find_sweep(what, name, length)
+        if length != "full":
+            raise ValueError(f"--{length} is for the sweeps of `poise list`")
         if not file.is_file():
             raise ValueError(f"{file} is not a file")
         return name or file.stem, shelf.sweep_from_file(file)

@@ -5,6 +5,7 @@
     GaussianNoise   x + N(0, sigma^2) everywhere, for a fraction of the batch, clipped to [0, 1]
 
 The order of `Chain` is the order in which they act, so that Patch Gaussian goes before or after the standard ones.
+`AugMix` has a file of its own.
 
 Axes: B images, C channels, H rows, W columns.
 """
@@ -44,7 +45,7 @@ class Standard:
     flip: bool = True
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        _require_images(x)
+        require_images(x)
         batch, _, height, width = x.shape
         shifts = 2 * self.padding + 1
         rows = _place(height, torch.randint(shifts, (batch, 1), device=x.device, generator=generator))
@@ -55,7 +56,7 @@ class Standard:
         padded = F.pad(x, (self.padding,) * 4)
         image = torch.arange(batch, device=x.device)[:, None, None]
         cropped = padded.permute(0, 2, 3, 1)[image, rows[:, :, None], columns[:, None, :]]  # [B, H, W, C]
-        return cropped.permute(0, 3, 1, 2).contiguous(memory_format=_format(x))
+        return cropped.permute(0, 3, 1, 2).contiguous(memory_format=layout_of(x))
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class PatchGaussian:
             raise ValueError(f"size={self.size} must be at least 1 and sigma={self.sigma} not negative")
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        _require_images(x)
+        require_images(x)
         batch, _, height, width = x.shape
         side = torch.full((batch, 1), self.size, device=x.device)
         if self.random_size:
@@ -96,7 +97,7 @@ class GaussianNoise:
             raise ValueError(f"sigma={self.sigma} must not be negative, fraction={self.fraction} lie in [0, 1]")
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        _require_images(x)
+        require_images(x)
         order = torch.rand(len(x), device=x.device, generator=generator).argsort()
         chosen = (order < round(self.fraction * len(x))).view(-1, 1, 1, 1)
         return torch.where(chosen, _noisy(x, self.sigma, generator), x)
@@ -118,11 +119,13 @@ def _place(length: int, shift: Tensor) -> Tensor:
     return torch.arange(length, device=shift.device) + shift  # [B, length]
 
 
-def _format(x: Tensor) -> torch.memory_format:
+def layout_of(x: Tensor) -> torch.memory_format:
+    """The memory format of a batch."""
     channels_last = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
     return torch.channels_last if channels_last else torch.contiguous_format
 
 
-def _require_images(x: Tensor) -> None:
+def require_images(x: Tensor) -> None:
+    """TypeError unless it is a batch of images as floats."""
     if x.ndim != 4 or not x.is_floating_point():
         raise TypeError(f"images must be floats [B, C, H, W] in [0, 1], got {x.dtype} {list(x.shape)}")

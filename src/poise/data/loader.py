@@ -109,11 +109,18 @@ class DeviceLoader:
             yield to_unit(self.images[start : start + batch_size]), self.labels[start : start + batch_size]
 
 
-def on_device(images: np.ndarray, labels: np.ndarray, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """uint8 arrays [N, H, W] or [N, H, W, C] as tensors [N, C, H, W], in channels_last, and int64 labels."""
-    x = torch.from_numpy(np.array(images))
-    x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
-    return x.to(device), torch.from_numpy(np.array(labels)).long().to(device)
+def on_device(
+    images: np.ndarray | Tensor, labels: np.ndarray | Tensor, device: torch.device | str = "cpu"
+) -> tuple[Tensor, Tensor]:
+    """uint8 arrays [N, H, W] or [N, H, W, C] as tensors [N, C, H, W], in channels_last, and int64 labels.
+
+    Tensors are taken to be of that shape already.
+    """
+    if isinstance(images, np.ndarray):
+        x = torch.from_numpy(np.array(images))
+        images = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
+    y = torch.from_numpy(np.array(labels)) if isinstance(labels, np.ndarray) else labels
+    return images.to(device), y.long().to(device)
 
 
 def to_unit(images: Tensor) -> Tensor:

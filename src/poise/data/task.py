@@ -7,30 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
+import torch
+from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """uint8 images [N, H, W] or [N, H, W, C] and labels [N]."""
+    """uint8 images and labels [N]: arrays [N, H, W] or [N, H, W, C], or tensors [N, C, H, W]."""
 
-    x: np.ndarray
-    y: np.ndarray
+    x: np.ndarray | Tensor
+    y: np.ndarray | Tensor
 
     def __len__(self) -> int:
         return len(self.y)
+
+
+Make: TypeAlias = Callable[[torch.device], Examples]  # for the device that will look at them, where that matters
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
     """Settings are chosen on `validation`; `tests` are made one by one when they are needed, {score: examples}.
 
+    validation   None where all examples are trained on: the settings were chosen before.
     validations  validation in other guises, with noise say, that settings may be chosen on as well.
+    origins      where test sets came from that can be had in more than one way, for the record.
     """
 
     train: Examples
-    validation: Examples
-    tests: dict[str, Callable[[], Examples]]
+    validation: Examples | None
+    tests: dict[str, Make]
     num_classes: int
-    validations: dict[str, Callable[[], Examples]] = field(default_factory=dict)
+    validations: dict[str, Make] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)

@@ -15,6 +15,8 @@ from poise.training.plan import Plan
 
 
 class TaskRecipe(Protocol):
+    """Makes a task. One with a `training` says what of it decides the weights: experiments that agree share models."""
+
     def __call__(self) -> Task: ...
 
 
@@ -38,8 +40,12 @@ class Build:
     def __call__(self) -> nn.Module:
         return self.network(**self.settings)
 
+    @property
+    def name(self) -> str:
+        return self.network.__name__
+
     def __repr__(self) -> str:
-        return f"{self.network.__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class Experiment:
     """A table to be.
 
     groups    methods that are compared with each other, the first of each with the others.
+    details   further tables, {title: columns}, each corrected for its own columns.
     paper     {method: {column: (mean, std)}}; a std that is not given is None.
     overlaps  {method: corruptions that its training resembles}.
     measures  more scores of a trained model than its accuracies.
@@ -90,6 +97,7 @@ class Experiment:
     methods: tuple[Method, ...]
     columns: tuple[Column, ...]
     groups: tuple[tuple[str, ...], ...]
+    details: dict[str, tuple[Column, ...]] = field(default_factory=dict)
     seeds: int = 10
     paper: dict[str, dict[str, tuple[float, float | None]]] = field(default_factory=dict)
     overlaps: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -105,6 +113,11 @@ class Experiment:
         if len(set(names)) < len(names) or unknown:
             raise ValueError(f"methods must have names of their own, and groups name methods: {names}, {unknown}")
 
+    @property
+    def by_class(self) -> set[str]:
+        """The tests whose counts per class are worth keeping: those that are a column of their own, or parts of one."""
+        return {name for column in self.columns for name in column.of if len(column.of) == 1 or column.classes}
+
     def recipe(self, method: Method) -> Recipe:
         return Recipe(self.task, self.network, self.plan, method)
 
@@ -118,7 +131,8 @@ class Experiment:
             "version": 1,
             "name": self.name,
             "title": self.title,
-            "columns": [{key: value for key, value in asdict(column).items() if value} for column in self.columns],
+            "columns": _plain(self.columns),
+            "details": {title: _plain(columns) for title, columns in self.details.items()},
             "methods": [method.name for method in self.methods],
             "groups": [list(group) for group in self.groups],
             "paper": paper,
@@ -126,3 +140,7 @@ class Experiment:
             "rare_classes": list(self.rare_classes),
             "class_names": list(self.class_names),
         }
+
+
+def _plain(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in asdict(column).items() if value} for column in columns]

@@ -21,8 +21,8 @@ from poise.distributed import world_size
 from poise.experiments.experiment import Method
 from poise.experiments.folders import busy
 from poise.experiments.judge import Judge
-from poise.experiments.logs import notes
-from poise.experiments.runner import Event, Runner
+from poise.experiments.logs import Event, notes
+from poise.experiments.runner import Runner
 from poise.models.replicas import Replicas
 from poise.training.checkpoint import save
 from poise.training.errors import TrainingError
@@ -44,8 +44,7 @@ def run_fleets(
     """Like Runner.run, in fleets of at most so many runs; what another process is at is left to it."""
     if world_size() > 1:
         raise TrainingError("a fleet is trained by one process: start it without torchrun")
-    chosen, numbers = runner.begin(methods, seeds)
-    everyone = [Member(method, seed) for method in chosen for seed in numbers]
+    everyone = [Member(method, seed) for method, seed in runner.begin(methods, seeds)]
     judge: Judge | None = None
     for fleet in _fleets(everyone, most):
         with ExitStack() as locks:

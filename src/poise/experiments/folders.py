@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,17 @@ def busy(folder: Path) -> Iterator[bool]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         yield share(_locked(lock) if rank() == 0 else False)
+
+
+@contextmanager
+def alone(folder: Path, pause: float = 0.5) -> Iterator[None]:
+    """The folder for ourselves; another process that is at it is waited for, with a look every `pause` seconds."""
+    while True:
+        with busy(folder) as mine:
+            if mine:
+                yield
+                return
+        time.sleep(pause)
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -11,3 +11,4 @@ COUNTS = (256, 512, 1024, 2048)  # k
 SIGMAS = (0.1, 0.3, 0.5)  # of Gaussian and of the perturbation
 PATCH_SIZES = (15, 20, 25)
 PATCH_SIGMAS = (0.01, 0.05, 0.1)
+WEIGHT_DECAYS = (5e-5, 1e-4, 2e-4, 5e-4)  # not in the paper

@@ -30,17 +30,19 @@ class Judge:
     def after_epoch(self, model: nn.Module) -> dict[str, Any]:
         """For the log: the accuracy on validation, and what the experiment watches."""
         watched = self._measured(self.experiment.watch, model)
-        return {"validation": self._validation(model), **({"measures": watched} if watched else {})}
+        entry = {} if self.task.validation is None else {"validation": self._validation(model)}
+        return {**entry, **({"measures": watched} if watched else {})}
 
     def at_the_end(self, model: nn.Module) -> dict[str, Any]:
         """For the record: scores, the counts behind them, and the accuracy on validation."""
         sets = self.task.tests if self.testing else self.task.validations
-        counts = {name: self._counts(model, *self._placed(make())) for name, make in sets.items()}
+        counts = {name: self._counts(model, *self._placed(make(self.device))) for name, make in sets.items()}
         measured = self._measured(self.experiment.measures, model)
         return {
             "scores": {**{name: _accuracy(each) for name, each in counts.items()}, **measured},
-            "classes": {name: each.tolist() for name, each in counts.items()},
+            "classes": {name: each.tolist() for name, each in counts.items() if name in self.experiment.by_class},
             "validation": self._validation(model),
+            "origins": self.task.origins if self.testing else {},
         }
 
     @cached_property
@@ -50,14 +52,14 @@ class Judge:
         return images.contiguous(memory_format=self.experiment.plan.layout), labels
 
     @cached_property
-    def _validation_set(self) -> tuple[Tensor, Tensor]:
-        return self._placed(self.task.validation)
+    def _validation_set(self) -> tuple[Tensor, Tensor] | None:
+        return None if self.task.validation is None else self._placed(self.task.validation)
 
     def _measured(self, measures: Measures | None, model: nn.Module) -> dict[str, float]:
         return measures(model, self.task) if measures is not None and self.testing else {}
 
-    def _validation(self, model: nn.Module) -> float:
-        return _accuracy(self._counts(model, *self._validation_set))
+    def _validation(self, model: nn.Module) -> float | None:
+        return None if self._validation_set is None else _accuracy(self._counts(model, *self._validation_set))
 
     def _placed(self, examples: Examples) -> tuple[Tensor, Tensor]:
         return on_device(examples.x, examples.y, self.device)

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from poise.training.loop import Now
+
 Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What the runner tells while it works: a run, and where it stands."""
+
+    method: str
+    seed: int
+    what: str
+    now: Now | None = None
+
+
+Listener = Callable[[Event], None]
 
 
 def notes(folder: Path, for_tensorboard: bool) -> Callable[[list[Entry]], None]:

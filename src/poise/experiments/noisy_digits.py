@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
 from poise.data.cache import load
 from poise.data.noise import PixelNoise, pixel_deviation
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST
-from poise.data.task import Examples, Task
+from poise.data.task import Examples, Make, Task
 
 
 @dataclass(frozen=True)
@@ -30,33 +31,37 @@ class NoisyDigits:
         deviation = pixel_deviation(parts["train"].x)
         test, validation = parts["test"], parts["validation"]
 
-        @cache
-        def noisy(uniform: bool, share: float) -> Examples:
+        def noisy(uniform: bool, share: float) -> Make:
             noise = PixelNoise(share=share, uniform=uniform, seed=self.noise_seed)
-            return Examples(noise(test.x, deviation), test.y)
+            return _once(lambda: Examples(noise(test.x, deviation), test.y))
 
-        @cache
-        def validated(uniform: bool) -> Examples:
+        def validated(uniform: bool) -> Make:
             noise = PixelNoise(share=self.noise, uniform=uniform, seed=self.noise_seed + 1)
-            return Examples(noise(validation.x, deviation), validation.y)
+            return _once(lambda: Examples(noise(validation.x, deviation), validation.y))
 
         return Task(
             train=_examples(parts["train"]),
             validation=_examples(validation),
             tests={
-                "BAL": lambda: _examples(test),
-                "BAL+UN": lambda: noisy(True, self.noise),
-                "BAL+NUN": lambda: noisy(False, self.noise),
-                **{f"UN/{100 * share:g}": partial(noisy, True, share) for share in self.levels},
-                **{f"NUN/{100 * share:g}": partial(noisy, False, share) for share in self.levels},
+                "BAL": lambda _: _examples(test),
+                "BAL+UN": noisy(True, self.noise),
+                "BAL+NUN": noisy(False, self.noise),
+                **{f"UN/{100 * share:g}": noisy(True, share) for share in self.levels},
+                **{f"NUN/{100 * share:g}": noisy(False, share) for share in self.levels},
             },
             num_classes=15,
             validations={
-                "validation": lambda: _examples(validation),
-                "validation+UN": lambda: validated(True),
-                "validation+NUN": lambda: validated(False),
+                "validation": lambda _: _examples(validation),
+                "validation+UN": validated(True),
+                "validation+NUN": validated(False),
             },
         )
+
+
+def _once(make: Callable[[], Examples]) -> Make:
+    """Made when it is first asked for, and kept."""
+    made = cache(make)
+    return lambda device: made()
 
 
 def _examples(digits: Digits) -> Examples:

@@ -2,16 +2,19 @@
 
     <out>/<experiment>/experiment.json                   what a table needs to know
     <out>/<experiment>/<method>/seed-03/record.json      a finished run
-    <out>/<experiment>/trunks/<digest>/seed-03/          a beginning that several methods share
+    <out>/models/<digest>/seed-03/                       what is trained once for several runs
 
 Methods with the same augmentation and loss do the same until their contrast switches on. That trunk is trained once per
-seed, and each method branches from its checkpoint; the record says so.
+seed, and each method branches from its checkpoint; the record says so. A task that says what of it decides the weights
+(`training`) shares whole models as well: an experiment with other tests of the same recipes only tests.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -25,29 +28,16 @@ from poise.data.loader import DeviceLoader
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import busy, differing, slug
+from poise.experiments.folders import alone, busy, differing, slug
 from poise.experiments.judge import Judge
-from poise.experiments.logs import notes
-from poise.experiments.trunks import beginning, loss_of, quiet_steps
-from poise.objectives.xe import XE
+from poise.experiments.logs import Event, Listener, notes
+from poise.experiments.trunks import beginning, quiet, quiet_steps
+from poise.models.saved import save_model
 from poise.reporting.files import write_json
-from poise.training.checkpoint import Checkpoint, newest
-from poise.training.errors import TrainingError
-from poise.training.loop import Fit, Now, fit
+from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
+from poise.training.errors import OutOfTime, TrainingError
+from poise.training.loop import Fit, fit
 from poise.training.plan import in_layout
-
-
-@dataclass(frozen=True)
-class Event:
-    """What the runner tells while it works: a run, and where it stands."""
-
-    method: str
-    seed: int
-    what: str
-    now: Now | None = None
-
-
-Listener = Callable[[Event], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +48,9 @@ class Runner:
     keep_every    seconds between checkpoints.
     tensorboard   write the epochs for TensorBoard, too.
     testing       False leaves the test sets alone and scores the task's validations instead: for sweeps.
-    trunks        the folder of shared beginnings; by default one beside the methods.
+    store         the folder of what runs share; by default models/ in `out`.
+    keep_models   write the weights in half precision beside the record.
+    deadline      a time.monotonic() after which nothing more is begun.
     """
 
     experiment: Experiment
@@ -69,45 +61,57 @@ class Runner:
     tensorboard: bool = False
     listen: Listener = lambda event: None
     testing: bool = True
-    trunks: Path | None = None
+    store: Path | None = None
+    keep_models: bool = False
+    deadline: float = math.inf
 
     def run(self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Path]:
-        """The records of these methods and seeds, in that order; what another process is at is left to it."""
-        chosen, numbers = self.begin(methods, seeds)
-        judge: Judge | None = None
-        for seed in numbers:
-            for method in chosen:
-                path = self.record_path(method, seed)
-                with busy(path.parent) as mine:
-                    if not mine:
-                        self.listen(Event(method.name, seed, "is run by another process"))
-                    elif share(path.exists()):
-                        self.listen(Event(method.name, seed, "is finished"))
-                    else:
-                        judge = judge or self.judge()
-                        self._one(judge, method, seed)
-        return [path for method in chosen for seed in numbers if (path := self.record_path(method, seed)).exists()]
+        """The records of these methods and seeds, in that order; what another process is at is left to it.
 
-    def begin(self, methods: Sequence[str] | None, seeds: Sequence[int] | None) -> tuple[list[Method], Sequence[int]]:
-        """The methods and seeds to run; a TrainingError if their folders hold runs with other recipes."""
+        A method has all its seeds before the next one begins: a process compiles a step once, and uses it for all.
+        """
+        wanted = self.begin(methods, seeds)
+        self._run_all(wanted)
+        return [path for method, seed in wanted if (path := self.record_path(method, seed)).exists()]
+
+    def begin(self, methods: Sequence[str] | None, seeds: Sequence[int] | None) -> list[tuple[Method, int]]:
+        """The runs that are asked for; a TrainingError if their folders hold runs with other recipes."""
         chosen = [method for method in self.experiment.methods if methods is None or method.name in methods]
         numbers = range(self.experiment.seeds) if seeds is None else seeds
+        wanted = [(method, seed) for method in chosen for seed in numbers]
         self.write(self.folder / "experiment.json", self.experiment.facts())
-        for method in chosen:
-            for seed in numbers:
-                differing(self.record_path(method, seed), repr(self.experiment.recipe(method)))
-        return chosen, numbers
+        for method, seed in wanted:
+            differing(self.record_path(method, seed), repr(self.experiment.recipe(method)))
+        return wanted
+
+    def judge(self) -> Judge:
+        return Judge(self.experiment, self.experiment.task(), self.device, self.testing and self.experiment.testing)
 
     @property
     def folder(self) -> Path:
         return self.out / self.experiment.name
 
-    def judge(self) -> Judge:
-        testing = self.testing and self.experiment.testing
-        return Judge(self.experiment, self.experiment.task(), self.device, testing)
-
     def record_path(self, method: Method, seed: int) -> Path:
         return self.folder / slug(method.name) / f"seed-{seed:02d}" / "record.json"
+
+    def _run_all(self, wanted: Sequence[tuple[Method, int]]) -> None:
+        judge: Judge | None = None
+        for method, seed in wanted:
+            path = self.record_path(method, seed)
+            with busy(path.parent) as mine:
+                if not mine:
+                    self.listen(Event(method.name, seed, "is run by another process"))
+                elif share(path.exists() and (not self.keep_models or _weights(path).exists())):
+                    self.listen(Event(method.name, seed, "is finished"))
+                elif share(time.monotonic() >= self.deadline):
+                    return
+                else:
+                    judge = judge or self.judge()
+                    try:
+                        self._one(judge, method, seed)
+                    except OutOfTime as error:
+                        self.listen(Event(method.name, seed, f"stops: {error}"))
+                        return
 
     def _one(self, judge: Judge, method: Method, seed: int) -> None:
         started = datetime.now(UTC)
@@ -115,17 +119,20 @@ class Runner:
         self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        epochs = self._trunk_epochs(judge, method)
-        branch = self._trunk(judge, method, seed, epochs) if epochs else None
-        model, data = self.model(seed), self.data(judge, method, seed)
-        done = self._fit(judge, method, seed, model, data, path.parent, branch=branch)
+        model = self.model(seed)
+        done = self._train(judge, method, seed, model)
         if rank() == 0:
-            self.write_record(judge, method, seed, model, done, started, {"epochs": epochs} if epochs else None)
+            self.write_record(judge, method, seed, model, done, started)
 
     def write_record(
-        self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime, trunk: Any = None
+        self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime
     ) -> None:
         """Test a trained model, and write down what the run came to."""
+        path, network = self.record_path(method, seed), self.experiment.network
+        if self.keep_models:
+            save_model(model, _weights(path), network.name, **network.settings)
+        if path.exists():
+            return
         self.listen(Event(method.name, seed, "is tested" if judge.testing else "is validated"))
         record = {
             "version": 1,
@@ -135,7 +142,7 @@ class Runner:
             "recipe": repr(self.experiment.recipe(method)),
             **judge.at_the_end(model),
             "log": done.log,
-            "trunk": trunk,
+            "trunk": {"epochs": done.trunk} if done.trunk else None,
             "seconds": done.seconds,
             "peak_memory": torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None,
             **surroundings(self.device),
@@ -143,12 +150,22 @@ class Runner:
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        self.write(self.record_path(method, seed), record)
+        self.write(path, record)
         self.listen(Event(method.name, seed, "is finished"))
 
     def write(self, path: Path, content: dict[str, Any]) -> None:
         if rank() == 0:
             write_json(path, content)
+
+    def _train(self, judge: Judge, method: Method, seed: int, model: nn.Module) -> Fit:
+        """The whole run of a model, from its trunk on; what is trained already is only read."""
+        shared = hasattr(self.experiment.task, "training")
+        own = self.record_path(method, seed).parent
+        folder = self._shared((method.objective, method.augment), seed) if shared else own
+        with alone(folder) if shared else nullcontext():
+            epochs = 0 if share(has_checkpoint(folder)) else self._trunk_epochs(judge, method)
+            branch = self._trunk(judge, method, seed, epochs) if epochs else None
+            return self._fit(judge, method, seed, model, folder, branch=branch)
 
     def _fit(
         self,
@@ -156,7 +173,6 @@ class Runner:
         method: Method,
         seed: int,
         model: nn.Module,
-        data: DeviceLoader,
         folder: Path,
         branch: Checkpoint | None = None,
         until: int | None = None,
@@ -165,13 +181,14 @@ class Runner:
         return fit(
             model,
             method.objective,
-            data,
+            self.data(judge, method, seed),
             self.experiment.plan,
             folder=folder,
             branch=branch,
             until=until,
             validate=judge.after_epoch,
             keep_every=self.keep_every,
+            deadline=self.deadline,
             progress=lambda now: self.listen(Event(method.name, seed, what, now)),
             warn=lambda sentence: self.listen(Event(method.name, seed, sentence)),
             note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
@@ -180,30 +197,32 @@ class Runner:
     def _trunk_epochs(self, judge: Judge, method: Method) -> int:
         """Epochs that the method shares with another one: whole epochs before the first of them switches on."""
         steps = len(judge.task.train) // self.experiment.plan.batch_size
-        quiet = {
+        alone = {
             other.name: quiet_steps(other.objective, self.experiment.plan.epochs * steps) // steps
             for other in self.experiment.methods
             if beginning(other) == beginning(method)
         }
-        sharing = [epochs for epochs in quiet.values() if epochs > 0]
-        return min(sharing) if self.share_trunks and quiet[method.name] > 0 and len(sharing) > 1 else 0
+        sharing = [epochs for epochs in alone.values() if epochs > 0]
+        return min(sharing) if self.share_trunks and alone[method.name] > 0 and len(sharing) > 1 else 0
 
     def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
-        recipe = (self.experiment.task, self.experiment.network, self.experiment.plan, beginning(method), epochs)
-        home = self.trunks or self.folder / "trunks"
-        folder = home / sha256(repr(recipe).encode()).hexdigest()[:12] / f"seed-{seed:02d}"
-        plain = replace(method, objective=XE(loss=loss_of(method)))
-        while True:
-            with busy(folder) as mine:
-                if mine:
-                    self._fit(judge, plain, seed, self.model(seed), self.data(judge, plain, seed), folder, until=epochs)
-                    share(None)  # the first process has written its last checkpoint
-                    found = newest(folder, lambda sentence: None)
-                    if found is None or len(found.facts["log"]) != epochs:
-                        raise TrainingError(f"{folder} has no whole checkpoint: remove it to train it again")
-                    return found
-            time.sleep(1)
+        folder = self._shared((beginning(method), epochs), seed)
+        plain = replace(method, objective=quiet(method.objective))
+        with alone(folder):
+            self._fit(judge, plain, seed, self.model(seed), folder, until=epochs)
+            share(None)  # the first process has written its last checkpoint
+            found = newest(folder, lambda sentence: None)
+        if found is None or len(found.facts["log"]) != epochs:
+            raise TrainingError(f"{folder} has no whole checkpoint: remove it to train it again")
+        return found
+
+    def _shared(self, decides: Any, seed: int) -> Path:
+        """The folder of all that is trained alike: what decides the weights, in this task, network and plan."""
+        experiment = self.experiment
+        data = getattr(experiment.task, "training", experiment.task)
+        digest = sha256(repr((data, experiment.network, experiment.plan, decides)).encode()).hexdigest()[:12]
+        return (self.store or self.out / "models") / digest / f"seed-{seed:02d}"
 
     def model(self, seed: int) -> nn.Module:
         """The network with the first weights of a seed, the same for all methods."""
@@ -214,3 +233,7 @@ class Runner:
 
     def data(self, judge: Judge, method: Method, seed: int) -> DeviceLoader:
         return DeviceLoader(*judge.train, self.experiment.plan.batch_size, method.augment, seed)
+
+
+def _weights(record: Path) -> Path:
+    return record.with_name("model.safetensors")

@@ -12,9 +12,8 @@ with its trial, from the runs and checkpoints on disk. No test set is touched.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -26,8 +25,9 @@ import torch
 
 from poise.choices import require_choice
 from poise.experiments.fleets import run_fleets
-from poise.experiments.folders import busy
-from poise.experiments.runner import Listener, Runner
+from poise.experiments.folders import alone, busy
+from poise.experiments.logs import Listener
+from poise.experiments.runner import Runner
 from poise.experiments.sweep import VALIDATION, Sweep
 from poise.reporting.files import write_json
 from poise.reporting.recipes import differences
@@ -36,6 +36,7 @@ from poise.training.errors import NotFinite, TrainingError
 
 Sampler: TypeAlias = Literal["grid", "tpe"]
 Labels: TypeAlias = dict[str, str]
+_PAUSE = 0.05  # seconds: trials are claimed in no time
 _PATIENCE = 100  # proposals in a row that were tried before, after which a sampler has nothing new to say
 
 
@@ -73,7 +74,7 @@ class Search:
         study = _study(self.folder / "journal.log", self._study_name, self.sampler, self.sweep.labels())
         while True:
             with ExitStack() as held:
-                with _alone(self.folder):
+                with alone(self.folder, _PAUSE):
                     found = self._next(study, held)
                 if found is None:
                     return
@@ -128,7 +129,7 @@ class Search:
             trial = study.ask()
             labels = {path: trial.suggest_categorical(path, known) for path, known in self.sweep.labels().items()}
             if labels not in begun:
-                held.enter_context(_alone(self._trial_folder(labels)))
+                held.enter_context(alone(self._trial_folder(labels), _PAUSE))
                 return trial.number, labels
             _tell(study, trial.number, None)
         return None
@@ -154,7 +155,7 @@ class Search:
             keep_every=self.keep_every,
             listen=lambda event: self.listen(replace(event, method=title)),
             testing=False,
-            trunks=self.out / self.sweep.experiment.name / "trunks",
+            store=self.out / "models",
         )
         run = partial(run_fleets, runner) if self.fleet else runner.run
         return run([self.sweep.method], range(self._seeds))
@@ -168,7 +169,7 @@ def _study(journal: Path, name: str, sampler: Sampler, space: dict[str, list[str
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with _alone(journal.parent):
+    with alone(journal.parent, _PAUSE):
         backend = JournalFileBackend(str(journal), lock_obj=JournalFileOpenLock(str(journal)))
         study = optuna.create_study(
             study_name=name, storage=JournalStorage(backend), direction="maximize", load_if_exists=True
@@ -185,14 +186,3 @@ def _tell(study: Any, number: int, score: float | None) -> None:
 
     with suppress(RuntimeError):  # after its last trial, the grid would stop a loop of Optuna's own
         study.tell(number, score, state=TrialState.FAIL if score is None else TrialState.COMPLETE)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process is here."""
-    while True:
-        with busy(folder) as mine:
-            if mine:
-                yield
-                return
-        time.sleep(0.05)

@@ -1,4 +1,8 @@
-"""The experiments and sweeps that come with Poise, by name, and those of a file."""
+"""The experiments and sweeps that come with Poise, by name, and those of a file.
+
+A file of the shelf has EXPERIMENTS, {length: experiments}: one for each part of its table, a data set say. The whole
+table has a name, and so has each part.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +11,59 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from poise.experiments.experiment import Experiment
 from poise.experiments.sweep import Sweep
 
-_FILES = {
-    "synthetic-mnist": "poise.experiments.synthetic_mnist",
-    "synthetic-mnist-ablation": "poise.experiments.synthetic_mnist_ablation",
-    "synthetic-mnist-frontier": "poise.experiments.synthetic_mnist_frontier",
+Length: TypeAlias = Literal["full", "compressed", "quick"]
+
+# name: file, and the names of its parts where there is more than one
+_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "synthetic-mnist": ("synthetic_mnist", ()),
+    "synthetic-mnist-ablation": ("synthetic_mnist_ablation", ()),
+    "synthetic-mnist-frontier": ("synthetic_mnist_frontier", ()),
+    "noisy-cifar": ("noisy_cifar", ("noisy-cifar10", "noisy-cifar100")),
+    "cifar-c": ("cifar_c", ("cifar10-c", "cifar100-c")),
+    "cifar-controls": ("cifar_controls", ()),
 }
+_WHOLE = {part: whole for whole, (_, parts) in _FILES.items() for part in parts}
 
 
 def names() -> Iterator[str]:
     yield from _FILES
 
 
-def find(name: str, quick: bool = False) -> Experiment:
-    """The experiment of this name, or its quick version."""
-    module = import_module(_FILES[_known("experiment", name, _FILES)])
-    experiment: Experiment = module.QUICK if quick else module.EXPERIMENT
-    return experiment
+def find(name: str, length: Length = "full") -> tuple[Experiment, ...]:
+    """The experiments of a table, or the one of this name."""
+    known = _known("experiment", name, [*_FILES, *_WHOLE])
+    whole = _WHOLE.get(known, known)
+    lengths: dict[str, tuple[Experiment, ...]] = _module(whole).EXPERIMENTS
+    if length not in lengths:
+        raise ValueError(f"{whole} has no {length} version: there is {', '.join(lengths)}")
+    found = lengths[length]
+    return found if known in _FILES else (found[_FILES[whole][1].index(known)],)
 
 
-def find_sweep(name: str, which: str | None = None, quick: bool = False) -> tuple[str, Sweep]:
+def find_sweep(name: str, which: str | None = None, length: Length = "full") -> tuple[str, Sweep]:
     """A sweep of the experiment of this name and what it is called; the first one if none is asked for."""
-    module = import_module(_FILES[_known("experiment", name, _FILES)])
-    sweeps: dict[str, Sweep] = getattr(module, "QUICK_SWEEPS" if quick else "SWEEPS", {})
-    if not sweeps:
-        raise ValueError(f"{name} comes without a sweep")
+    found = find(name, length)
+    if len(found) > 1:
+        raise ValueError(f"{name} is a table of several: sweep {' or '.join(_FILES[name][1])}")
+    make = getattr(_module(_WHOLE.get(name, name)), "sweeps", None)
+    if make is None:
+        others = [other for other in _FILES if hasattr(_module(other), "sweeps")]
+        raise ValueError(f"{name} has no sweep of its own: there are those of {', '.join(others)}")
+    sweeps: dict[str, Sweep] = make(found[0])
     chosen = next(iter(sweeps)) if which is None else _known("sweep", which, sweeps)
-    return chosen, sweeps[chosen]
+    return chosen, sweeps[chosen].ends() if length == "quick" else sweeps[chosen]
 
 
 def about(name: str) -> str:
-    """The first line of the experiment's file."""
-    return (import_module(_FILES[name]).__doc__ or "").splitlines()[0]
+    """The first line of the experiment's file, and the names of its parts."""
+    parts = _FILES[name][1]
+    line = (_module(name).__doc__ or "").splitlines()[0]
+    return f"{line} Parts: {', '.join(parts)}." if parts else line
 
 
 def from_file(path: Path) -> Experiment:
@@ -58,6 +80,10 @@ def sweep_from_file(path: Path) -> Sweep:
     if not isinstance(found, Sweep):
         raise ValueError(f"{path} has no SWEEP, a poise.experiments.sweep.Sweep")
     return found
+
+
+def _module(name: str) -> Any:
+    return import_module(f"poise.experiments.{_FILES[name][0]}")
 
 
 def _known(kind: str, name: str, names: Iterable[str]) -> str:

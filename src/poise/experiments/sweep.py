@@ -56,6 +56,11 @@ class Sweep:
         """What all trials start from."""
         return self.experiment.recipe(next(each for each in self.experiment.methods if each.name == self.method))
 
+    def ends(self) -> Sweep:
+        """A quick version: the two ends of every list, one seed."""
+        ends = {path: (values[0], values[-1]) if len(values) > 1 else values for path, values in self.choices.items()}
+        return replace(self, choices=ends, seeds=1)
+
     def labels(self) -> dict[str, list[str]]:
         """The values as they are written down: by their repr."""
         return {path: [repr(value) for value in values] for path, values in self.choices.items()}

@@ -103,9 +103,10 @@ EXPERIMENT = _experiment("synthetic-mnist", SyntheticMNIST(), images=50_250, epo
 QUICK = _experiment(
     "synthetic-mnist-quick", SyntheticMNIST(common=1000, rare=20, validation=10_000), 10_100, 8, seeds=2
 )
+EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}
 
 
-def _sweeps(experiment: Experiment) -> dict[str, Sweep]:
+def sweeps(experiment: Experiment) -> dict[str, Sweep]:
     """The paper's grids, with its lambda for MNIST and with k that fit into 28 x 28 (the paper has none for MNIST)."""
     weights = {"objective.weight.peak": (*WEIGHTS, 1e-3)}
     contrast = {**weights, "objective.contrast.temperature": TEMPERATURES}
@@ -121,12 +122,3 @@ def _sweeps(experiment: Experiment) -> dict[str, Sweep]:
             experiment, "PG+XE", {"augment.size": (7, 14, *PATCH_SIZES), "augment.sigma": SIGMAS}, score=NOISY
         ),
     }
-
-
-def _quick(sweep: Sweep) -> Sweep:
-    """The two ends of every list, one seed."""
-    return replace(sweep, choices={path: (values[0], values[-1]) for path, values in sweep.choices.items()}, seeds=1)
-
-
-SWEEPS = _sweeps(EXPERIMENT)
-QUICK_SWEEPS = {name: _quick(sweep) for name, sweep in _sweeps(QUICK).items()}

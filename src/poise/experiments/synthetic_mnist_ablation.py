@@ -12,9 +12,9 @@ from dataclasses import replace
 from poise.experiments import synthetic_mnist
 from poise.experiments.experiment import Column, Experiment, Method
 from poise.experiments.synthetic_mnist import BATCH, GROUPS, NOISY, cl_gaussian, fcl, rising
-from poise.experiments.variants import NearOnly, Random, Swapped
+from poise.experiments.variants import NearOnly, Swapped
 from poise.features.perturbation import Gaussian
-from poise.features.selection import TopBottom
+from poise.features.selection import AtRandom, TopBottom
 from poise.objectives.contrast import InfoNCE, Margin
 from poise.objectives.objective import Objective
 from poise.objectives.xe import XE
@@ -35,7 +35,7 @@ def _rows(steps: int) -> dict[str, Objective]:
         "no warm-up": replace(base, weight=Ramp(1e-3)),
         "from epoch 10": replace(base, weight=Ramp(1e-3, start=10 * steps)),
         "margin": replace(base, contrast=Margin(gamma=1.0)),
-        "random k": replace(base, select=Random(256)),
+        "random k": replace(base, select=AtRandom(k=256)),
         "swapped": replace(base, select=Swapped(256)),
         "no far view": replace(base, contrast=NearOnly(InfoNCE(0.1))),
         "CL+Gaussian": cl_gaussian(rising(steps)),
@@ -63,3 +63,4 @@ def _ablation(base: Experiment, steps: int) -> Experiment:
 
 EXPERIMENT = _ablation(synthetic_mnist.EXPERIMENT, 50_250 // BATCH)
 QUICK = _ablation(synthetic_mnist.QUICK, 10_100 // BATCH)
+EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}

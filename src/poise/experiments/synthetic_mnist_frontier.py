@@ -19,12 +19,12 @@ from poise.experiments.variants import (
     Graded,
     GradedGaussian,
     NearOnly,
-    Random,
     SmoothUtility,
     Swapped,
     Uneven,
     WeightedFar,
 )
+from poise.features.selection import AtRandom
 from poise.objectives.contrast import InfoNCE, Margin
 from poise.objectives.objective import Objective
 from poise.schedules import Ramp
@@ -34,7 +34,7 @@ LAMBDAS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 CHOICES: dict[str, Callable[[Ramp], Objective]] = {
     "CL+Gaussian": cl_gaussian,
     "FCL": fcl,
-    "random": lambda weight: replace(fcl(weight), select=Random(k=256)),
+    "random": lambda weight: replace(fcl(weight), select=AtRandom(k=256)),
     "swapped": lambda weight: replace(fcl(weight), select=Swapped(k=256)),
     "no far view": lambda weight: replace(fcl(weight), contrast=NearOnly(InfoNCE(0.1))),
     "margin": lambda weight: replace(fcl(weight), contrast=Margin(gamma=1.0)),
@@ -70,3 +70,4 @@ def _frontier(base: Experiment, steps: int, lambdas: tuple[float, ...]) -> Exper
 
 EXPERIMENT = _frontier(synthetic_mnist.EXPERIMENT, 50_250 // BATCH, LAMBDAS)
 QUICK = _frontier(synthetic_mnist.QUICK, 10_100 // BATCH, (1e-3, 1e-1))
+EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}

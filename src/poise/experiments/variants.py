@@ -1,8 +1,7 @@
 """Variants of FCL that take it apart: what does the utility buy, and what could make it buy more?
 
-Controls change which features move, and leave everything else:
+Controls change which features move, and leave everything else (so does `AtRandom` in features/selection.py):
 
-    Random     k random features near, another k far
     Swapped    the most useful near, the least useful far
     NearOnly   no far view in the loss
 
@@ -34,22 +33,6 @@ from poise.features.utility import GradientUtility
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.objectives.contrast import Contrast
 from poise.tokens import Input
-
-
-@dataclass(frozen=True)
-class Random:
-    """k features of each example near and k others far, whatever their utility."""
-
-    k: int
-
-    def check(self, shape: torch.Size) -> None:
-        TopBottom(self.k).check(shape)
-
-    def __call__(
-        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, Tensor]:
-        drawn = torch.empty_like(u).uniform_(generator=generator)
-        return TopBottom(self.k)(drawn, valid, generator)
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,26 @@ class TopBottomFraction:
         return (self.fraction * num_valid.double() - 1e-6).ceil().long().clamp(min=1)
 
 
+@dataclass(frozen=True)
+class AtRandom:
+    """k features for each side at random, whatever their utility: the control for TopBottom."""
+
+    k: int
+    per: Unit = "value"
+
+    def __post_init__(self) -> None:
+        TopBottom(self.k, self.per)
+
+    def check(self, shape: torch.Size) -> None:
+        TopBottom(self.k, self.per).check(shape)
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        drawn = torch.rand(u.shape, device=u.device, generator=generator)
+        return TopBottom(self.k, self.per)(drawn, valid, generator)
+
+
 def _choose(
     u: Tensor,
     valid: Tensor | None,

@@ -7,13 +7,14 @@ Axes: B examples, L classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
 from poise.classifier import Classifier, Forward, evaluating, untracked
+from poise.schedules import Schedule
 from poise.tokens import Input, concatenate
 
 Statistics: TypeAlias = Literal["running", "batch"]
@@ -43,6 +44,21 @@ def weighted(forward: Forward, weight: float | Tensor, name: str, term: Tensor) 
 def switched_off(weight: float | Tensor) -> bool:
     """A weight of 0: the objective is plain. A tensor is a weight that a captured step will read: never off."""
     return not isinstance(weight, Tensor) and weight == 0
+
+
+def weight_of(objective: Any) -> Schedule | float:
+    """The weight that switches an objective on, that of the inner one where one is around another; XE has 1."""
+    inner = getattr(objective, "objective", None)
+    weight: Schedule | float = getattr(objective, "weight", 1.0) if inner is None else weight_of(inner)
+    return weight
+
+
+def with_weight(objective: Any, weight: Schedule) -> Any:
+    """The objective with another weight; one that has none is left as it is."""
+    inner = getattr(objective, "objective", None)
+    if inner is not None:
+        return replace(objective, objective=with_weight(inner, weight))
+    return replace(objective, weight=weight) if hasattr(objective, "weight") else objective
 
 
 class Objective(Protocol):

@@ -67,6 +67,7 @@ def _mixed(results: Results) -> list[str]:
         "commits": _distinct(record.commit for record in results.records),
         "devices": _distinct(record.device for record in results.records),
         "engines": _distinct(record.engine for record in results.records),
+        "test sets": _distinct(origin for record in results.records for origin in record.origins.values()),
     }
     mixed = [f"{name} ({', '.join(values)})" for name, values in facts.items() if len(values) > 1]
     return [f"Mixed in this table: {'; '.join(mixed)}."] if mixed else []

@@ -41,6 +41,7 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
     device: str | None = None
     engine: str | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
     started: str | None = None
     finished: str | None = None
 
@@ -58,6 +59,7 @@ class Experiment:
     """What its table looks like.
 
     groups     methods that are compared with each other, each with the first of its group.
+    details    further tables, {title: columns}.
     overlaps   per method, the tested corruptions that its training augmentation resembles.
     reference  whose errors the mean corruption error divides by (`poise.protocols.REFERENCE_ERRORS`).
     """
@@ -67,6 +69,7 @@ class Experiment:
     columns: tuple[Column, ...]
     methods: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...] = ()
+    details: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     paper: Mapping[str, Mapping[str, Published]] = field(default_factory=dict)
     overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rare_classes: tuple[int, ...] = ()
@@ -187,18 +190,20 @@ def _experiment(content: dict[str, Any]) -> Experiment:
     return Experiment(
         name=content["name"],
         title=content.get("title") or content["name"],
-        columns=tuple(
-            Column(column["name"], tuple(column["of"]), tuple(column.get("classes") or ()))
-            for column in content["columns"]
-        ),
+        columns=_columns(content["columns"]),
         methods=methods,
         groups=tuple(tuple(group) for group in content.get("groups") or [methods]),
+        details={title: _columns(columns) for title, columns in (content.get("details") or {}).items()},
         paper=paper,
         overlaps={method: tuple(names) for method, names in (content.get("overlaps") or {}).items()},
         rare_classes=tuple(content.get("rare_classes") or ()),
         class_names=tuple(str(name) for name in content.get("class_names") or ()),
         reference=content.get("reference") or content["name"],
     )
+
+
+def _columns(found: list[Mapping[str, Any]]) -> tuple[Column, ...]:
+    return tuple(Column(each["name"], tuple(each["of"]), tuple(each.get("classes") or ())) for each in found)
 
 
 def _published(cell: Mapping[str, Any]) -> Published:

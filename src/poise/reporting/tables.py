@@ -55,9 +55,11 @@ class Table:
 
 
 def tables_of(results: Results) -> list[Table]:
-    """The experiment's table; then corruptions seen and unseen in training, and the mCE, where they apply."""
+    """The experiment's table, and its details; then corruptions seen and unseen in training, and the mCE."""
     experiment, scores = results.experiment, _scores(results)
     tables = [_table(results, MAIN, experiment.title, experiment.columns, notes_of(results))]
+    for number, (title, columns) in enumerate(experiment.details.items()):
+        tables.append(_table(results, f"details-{number + 1}", f"{experiment.title}: {title}", columns, ()))
     for number, overlap in enumerate(dict.fromkeys(experiment.overlaps.values())):
         columns = seen_and_unseen(overlap, scores)
         methods = [method for method, names in experiment.overlaps.items() if names == overlap]

@@ -68,8 +68,14 @@ def evaluate(
             if progress is not None:
                 progress(name, done, len(wanted))
             accuracy[name][severity] = _accuracy(model, *show(name, severity), batch_size)
-    origin = f"generated with seed {seed}" if test.published is None else "the published files"
-    return Robustness(test.name, len(test.labels), origin, clean, accuracy)
+    return Robustness(test.name, len(test.labels), test.origin(seed), clean, accuracy)
+
+
+def show_corrupted(data: str, limit: int | None, device: torch.device, source: str = "auto") -> tuple[Show, str]:
+    """How `evaluate` has its pictures, (corruption, severity) → images and labels; and where they come from."""
+    require_choice("source", source, "auto", "generated", "official")
+    test = _find(data, limit, source).to(device)
+    return _corrupted(test, Making(), None), test.origin(Making().seed)
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,9 @@ class _Test:
     images: Tensor
     labels: Tensor
     published: Show | None = None
+
+    def origin(self, seed: int) -> str:
+        return f"generated with seed {seed}" if self.published is None else "the published files"
 
     def to(self, device: torch.device) -> _Test:
         return replace(self, images=self.images.to(device), labels=self.labels.to(device))

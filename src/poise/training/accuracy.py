@@ -25,6 +25,7 @@ def count_right(
             x, y = to_unit(images[start : start + batch_size]), labels[start : start + batch_size]
             with torch.autocast(x.device.type, torch.bfloat16, enabled=bfloat16):
                 right = model(x).argmax(1) == y
-            counts[0] += torch.bincount(y[right], minlength=num_classes)
-            counts[1] += torch.bincount(y, minlength=num_classes)
+            # bincount, and y[right], would wait for the device at every batch.
+            counts[0].index_add_(0, y, right.long())
+            counts[1].index_add_(0, y, torch.ones_like(y))
     return counts.T.cpu()

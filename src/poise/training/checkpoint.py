@@ -49,6 +49,11 @@ def save(
         old.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a run was begun here; its checkpoints may be damaged."""
+    return bool(_all(folder))
+
+
 def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     """The last whole checkpoint of a folder; damaged ones are named to `warn`."""
     for path in reversed(_all(folder)):

@@ -12,7 +12,7 @@ host one call. There is one graph for the steps in which the weight is 0 and one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from poise.classifier import retainable
 from poise.data.loader import Loader, epoch_seed
 from poise.distributed import mean_over_processes, rank, world_size
-from poise.objectives.objective import Objective, switched_off
+from poise.objectives.objective import Objective, switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.training.plan import Plan
 from poise.training.step import TrainStep
@@ -47,7 +47,7 @@ class Engine:
     ) -> None:
         self.device = data.images.device
         self._model, self._data, self._optimizer, self._plan = model, data, optimizer, plan
-        self._objective, self._schedule = objective, as_schedule(getattr(objective, "weight", 1.0))
+        self._objective, self._schedule = objective, as_schedule(weight_of(objective))
         self._captures = self.device.type == "cuda" and world_size() == 1
         self._step = self._wrapped(TrainStep(model, objective))
         self._augmenting = torch.Generator(self.device)
@@ -126,9 +126,7 @@ class Engine:
 
     def _captured(self, quiet: bool, step: int) -> torch.cuda.CUDAGraph:
         """A graph of one step. The steps that warm up are undone: weights, optimizer, counter and draws come back."""
-        live: Any = self._objective
-        if hasattr(live, "weight") and not quiet:
-            live = replace(live, weight=LiveWeight(self._tables))
+        live = self._objective if quiet else with_weight(self._objective, LiveWeight(self._tables))
         self._step = TrainStep(self._model, live)
         undo = [_snapshot(self._model, self._optimizer), self._tables.snapshot()]
         draws = [(each, each.get_state()) for each in (self._augmenting, _default_generator(self.device))]

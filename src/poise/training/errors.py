@@ -7,3 +7,7 @@ class TrainingError(Exception):
 
 class NotFinite(TrainingError):
     """A part of the loss is NaN or infinite: it is the settings that are wrong."""
+
+
+class OutOfTime(TrainingError):
+    """The time that a run was given is over; its checkpoint is kept."""

@@ -60,9 +60,10 @@ class FleetLoader:
 
 @dataclass(frozen=True, eq=False)
 class FleetObjective:
-    """An objective for Replicas: `weight` is the schedule with a peak of 1, `peaks` [R] are those of the replicas."""
+    """The objective of Replicas: that of one, whose contrast is each replica's own; a weight with a peak of 1; and the
+    peaks of the replicas [R]."""
 
-    objective: Any
+    of_one: Any
     weight: Schedule
     peaks: Tensor
 
@@ -77,7 +78,7 @@ class FleetObjective:
         scaler: Any = None,
         given: Tensor | None = None,
     ) -> Loss:
-        objective, weight = self.objective, as_schedule(self.weight)(step)
+        objective, weight = self.of_one, as_schedule(self.weight)(step)
         if hasattr(objective, "weight"):
             weights = weight if switched_off(weight) else weight * self.peaks
             objective = replace(objective, weight=lambda step: weights)
@@ -117,6 +118,8 @@ class EachReplica:
 def together(objectives: Sequence[Objective], device: torch.device) -> FleetObjective:
     """One objective for all replicas; ValueError if they differ in more than the peak of a Ramp."""
     first: Any = objectives[0]
+    if hasattr(first, "objective"):
+        raise ValueError(f"{type(first).__name__} is around another objective: it cannot be one of a fleet")
     weights = [getattr(objective, "weight", Ramp(1.0)) for objective in objectives]
     peaks = [weight.peak if isinstance(weight, Ramp) else 1.0 for weight in weights]
     shape = replace(weights[0], peak=1.0) if isinstance(weights[0], Ramp) else weights[0]

@@ -8,6 +8,7 @@ a GPU up to the order in which its kernels add.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,11 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from poise.data.loader import Loader
-from poise.distributed import rank, world_size
+from poise.distributed import rank, share, world_size
 from poise.objectives.objective import Objective
 from poise.training.checkpoint import Checkpoint, newest, restore, save
 from poise.training.engine import Engine
-from poise.training.errors import NotFinite, TrainingError
+from poise.training.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.plan import Plan
 
 Entry = dict[str, Any]
@@ -43,11 +44,12 @@ class Now:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a run came to: an entry per epoch, its seconds, and how the steps were run."""
+    """What a run came to: an entry per epoch, its seconds, how the steps were run, and the epochs of its trunk."""
 
     log: list[Entry]
     seconds: float
     engine: str
+    trunk: int = 0
 
 
 def fit(
@@ -61,6 +63,7 @@ def fit(
     until: int | None = None,
     validate: Callable[[nn.Module], Entry] | None = None,
     keep_every: float = 30.0,
+    deadline: float = math.inf,
     progress: Callable[[Now], None] = lambda now: None,
     warn: Callable[[str], None] = lambda sentence: None,
     note: Callable[[list[Entry]], None] = lambda log: None,
@@ -72,25 +75,30 @@ def fit(
     until       stop after this epoch instead of the plan's last.
     validate    called after each epoch; its entries go into the log.
     keep_every  seconds between checkpoints; the last epoch always has one.
+    deadline    a time.monotonic() after which no epoch begins: a checkpoint is kept, and OutOfTime raised.
     warn        told about damaged checkpoints.
     note        given the log after every epoch.
     """
     begun, last = time.monotonic(), plan.epochs if until is None else until
     optimizer = plan.optimizer(model.parameters(), data.images.device)
-    log, spent = _resumed(model, optimizer, folder, branch, warn)
+    log, spent, trunk = _resumed(model, optimizer, folder, branch, warn)
     with _surroundings(model, plan, data), _clear_about_memory(plan):
         engine = Engine(model, objective, data, optimizer, plan)
         kept = time.monotonic()
         for epoch in range(len(log), last):
             entry = _train(engine, data, plan, epoch, last, log, progress, begun)
             if validate is not None:
-                entry |= validate(model)
+                with _uncompiled(model):
+                    entry |= validate(model)
             log.append(entry)
             note(log)
-            if folder is not None and (time.monotonic() - kept >= keep_every or epoch + 1 == last):
-                _keep(folder, model, optimizer, log, spent + time.monotonic() - begun)
+            over = epoch + 1 < last and share(time.monotonic() >= deadline)
+            if folder is not None and (over or time.monotonic() - kept >= keep_every or epoch + 1 == last):
+                _keep(folder, model, optimizer, log, trunk, spent + time.monotonic() - begun)
                 kept = time.monotonic()
-    return Fit(log, spent + time.monotonic() - begun, engine.description)
+            if over:
+                raise OutOfTime(f"the time is over after epoch {epoch + 1} of {last}: the same command goes on")
+    return Fit(log, spent + time.monotonic() - begun, engine.description, trunk)
 
 
 def _resumed(
@@ -99,17 +107,18 @@ def _resumed(
     folder: Path | None,
     branch: Checkpoint | None,
     warn: Callable[[str], None],
-) -> tuple[list[Entry], float]:
-    """The log and the seconds so far, with the weights of then."""
-    found = None if folder is None else newest(folder, warn)
-    found = found or branch
+) -> tuple[list[Entry], float, int]:
+    """The log and the seconds so far, with the weights of then; and how many epochs were those of a trunk."""
+    own = None if folder is None else newest(folder, warn)
+    found = own or branch
     if found is None:
-        return [], 0.0
+        return [], 0.0, 0
     processes = found.facts["processes"]
     if processes != world_size():
         raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
     restore(found, model, optimizer)
-    return list(found.facts["log"]), float(found.facts["seconds"])
+    log = list(found.facts["log"])
+    return log, float(found.facts["seconds"]), len(log) if own is None else int(found.facts.get("trunk", 0))
 
 
 def _train(
@@ -157,9 +166,11 @@ def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
         )
 
 
-def _keep(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, log: list[Entry], seconds: float) -> None:
+def _keep(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, log: list[Entry], trunk: int, seconds: float
+) -> None:
     if rank() == 0:
-        facts = {"log": log, "seconds": seconds, "processes": world_size()}
+        facts = {"log": log, "trunk": trunk, "seconds": seconds, "processes": world_size()}
         save(folder, len(log), model, optimizer, facts)
 
 
@@ -171,13 +182,25 @@ def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
         tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
         compiled = plan.compile and device.type == "cuda" and hasattr(model, "embed")
         if compiled:
-            model.embed = torch.compile(model.embed)  # type: ignore[assignment, arg-type]
+            # Every pass has one batch size: shapes left open, after the second size, would cost speed.
+            model.embed = torch.compile(model.embed, dynamic=False)  # type: ignore[assignment, arg-type]
         try:
             yield
         finally:
             torch.backends.cudnn.benchmark = tuned
             if compiled:
                 del model.embed
+
+
+@contextmanager
+def _uncompiled(model: nn.Module) -> Iterator[None]:
+    """The model's own embed: to compile it for other modes and sizes would take longer than it saves."""
+    compiled = model.__dict__.pop("embed", None)
+    try:
+        yield
+    finally:
+        if compiled is not None:
+            model.__dict__["embed"] = compiled
 
 
 @contextmanager

@@ -1,0 +1,60 @@
+"""Controls on CIFAR-10: what of FCL does the work, and what the paper leaves open does to it (docs/decisions.md).
+
+    poise reproduce cifar-controls --device cuda --compressed    # 45 epochs; XE and FCL are those of noisy-cifar10
+    poise reproduce cifar-controls --quick --seeds 1             # a small network on two cores
+
+The loss without the choice of features (random k), the views without noise (sigma 0), the views without the loss
+(lambda 0: 1e-30, since 0 would leave them out); then sum or mean, values or pixels, clipping, statistics, utility.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from poise.experiments.cifar import Length, fcl_of, parts
+from poise.experiments.experiment import Experiment, Method
+from poise.experiments.noisy_cifar import EXPERIMENTS as NOISY
+from poise.experiments.noisy_cifar import SETTINGS
+from poise.features.perturbation import Gaussian
+from poise.features.selection import AtRandom, TopBottom
+from poise.features.utility import GradientUtility
+from poise.objectives.contrast import InfoNCE
+from poise.objectives.fcl import FCL
+
+
+def controls(fcl: FCL) -> dict[str, FCL]:
+    """FCL with one thing changed, by what was changed."""
+    assert isinstance(fcl.contrast, InfoNCE) and isinstance(fcl.perturb, Gaussian)
+    return {
+        "sigma 0": replace(fcl, perturb=Gaussian(0.0)),
+        "lambda 0": replace(fcl, weight=replace(fcl.weight, peak=1e-30)),  # type: ignore[type-var]
+        "random k": replace(fcl, select=AtRandom(k=256)),
+        "mean": replace(fcl, contrast=replace(fcl.contrast, reduction="mean")),
+        "per pixel": replace(fcl, select=TopBottom(k=85, per="pixel")),  # 255 values
+        "clipped": replace(fcl, perturb=replace(fcl.perturb, clip=(0.0, 1.0))),
+        "batch statistics": replace(fcl, statistics="batch"),
+        "own forward": replace(fcl, utility=GradientUtility(own_forward=True)),
+    }
+
+
+def _experiment(data: str, length: Length) -> Experiment:
+    table = NOISY[length.name][0]
+    known = {method.name: method for method in table.methods}
+    fcl = fcl_of(SETTINGS[data], length)
+    changed = [Method(f"FCL, {what}", other, known["FCL"].augment) for what, other in controls(fcl).items()]
+    gaussian = known["XE+Gaussian"]
+    faint = replace(gaussian, name="XE+Gaussian, mean", objective=replace(gaussian.objective, weight=1e-4))  # type: ignore[type-var]
+    rows = (known["FCL"], known["XE"], *changed, gaussian, faint)
+    return replace(
+        table,
+        name=f"cifar-controls{length.suffix}",
+        title=f"Controls on CIFAR-10, {length.title}",
+        methods=rows,
+        groups=(tuple(method.name for method in rows),),
+        details={},
+        seeds=2 if length.name == "quick" else 3,
+        paper={},
+    )
+
+
+EXPERIMENTS = parts(_experiment, "cifar10")

@@ -1,0 +1,71 @@
+"""Trained networks in a file: weights in half precision, and how to build the network, as safetensors.
+
+    poise.save_model(model, path, "resnet56", num_classes=10)
+    model = poise.load_model(path)
+
+Statistics of batch norm stay as they are, since a small variance would round to 0. The header names one of NETWORKS
+and its settings; nothing is unpickled or run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from poise.models.lenet import LeNet
+from poise.models.resnet import ResNet, resnet56
+from poise.models.resnet_v2 import ResNetV2, resnet_v2_50
+from poise.models.transformer import Transformer
+
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    network.__name__: network for network in (LeNet, ResNet, resnet56, ResNetV2, resnet_v2_50, Transformer)
+}
+
+
+def save_model(model: nn.Module, path: Path | str, network: str, /, **settings: Any) -> None:
+    """Write the weights of NETWORKS[network](**settings), about half of their size in memory."""
+    from safetensors.torch import save_file
+
+    _require_known(network)
+    weights = {name for name, _ in model.named_parameters()}
+    tensors = {
+        name: (value.half() if name in weights else value).detach().contiguous().cpu()
+        for name, value in model.state_dict().items()
+    }
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        save_file(tensors, part, {"poise": json.dumps({"network": network, "settings": settings})})
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
+    """The network of a file, in float32 and eval mode; ValueError, in a sentence, if it holds none."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            header = json.loads((file.metadata() or {})["poise"])
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        model = NETWORKS[_require_known(header["network"])](**header["settings"])
+        model.load_state_dict({name: t.float() if t.is_floating_point() else t for name, t in tensors.items()})
+    except FileNotFoundError:
+        raise ValueError(f"{path} is not there") from None
+    except (SafetensorError, KeyError, TypeError, RuntimeError, OSError) as error:
+        raise ValueError(f"{path} holds no network of Poise ({str(error).splitlines()[0]})") from None
+    return model.to(device).eval()
+
+
+def _require_known(network: str) -> str:
+    if network not in NETWORKS:
+        raise ValueError(f"no network is called {network!r}: there are {', '.join(NETWORKS)}")
+    return network

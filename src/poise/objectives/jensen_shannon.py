@@ -1,0 +1,91 @@
+"""Consistency under AugMix (Hendrycks et al. 2020), on top of any objective: what a model says should not move.
+
+    M = (p(x) + p(x') + p(x'')) / 3
+    JS = ( KL(p(x) || M) + KL(p(x') || M) + KL(p(x'') || M) ) / 3,   x' and x'' two mixtures of x
+    total = objective(x) + strength * mean JS
+
+All three go through the network as one batch, so that they have their batch statistics in common, as in AugMix; x alone
+is what the objective sees. Around XE this is AugMix, around FCL it is AugMix with FCL.
+
+Axes: B examples, E embedding, L classes, V versions of an example.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from poise.classifier import Classifier
+from poise.data.augment import Augmentation
+from poise.objectives.objective import Loss, Objective
+from poise.tokens import Input
+
+
+@dataclass(frozen=True)
+class JensenShannon:
+    """total = objective(x) + strength * mean JS(p(x), p(mix(x)), p(mix(x)))."""
+
+    objective: Objective
+    mix: Augmentation
+    strength: float = 12.0
+
+    def __post_init__(self) -> None:
+        if not self.strength >= 0:
+            raise ValueError(f"strength={self.strength} must not be negative")
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        step: int = 0,
+        *,
+        generator: torch.Generator | None = None,
+        scaler: Any = None,
+        given: Tensor | None = None,
+    ) -> Loss:
+        if not isinstance(x, Tensor):
+            raise TypeError("AugMix mixes images: x must be a float tensor [B, C, H, W]")
+        company: Any = _Company(model, self.mix(torch.cat([x, x]), generator))
+        loss = self.objective(company, x, y, step, generator=generator, scaler=scaler, given=given)
+        term = divergence(torch.stack([company.logits, *model.head(company.z_mixed).chunk(2)])).mean()
+        xe, *others = loss.parts.items()
+        return Loss(loss.total + self.strength * term, dict([xe, ("js", term.detach()), *others]), loss.logits)
+
+
+def divergence(logits: Tensor) -> Tensor:
+    """The Jensen-Shannon divergence of V predictions [V, B, L] → [B], in float32 or better."""
+    logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    log_mean = logp.logsumexp(0) - math.log(len(logits))
+    return (logp.exp() * (logp - log_mean)).sum(-1).mean(0)
+
+
+class _Company:
+    """The model, with mixed images [2B, C, H, W] that go along in its first pass and keep out of all others."""
+
+    def __init__(self, model: Classifier, mixed: Tensor) -> None:
+        self.model, self.mixed = model, mixed
+        self.z_mixed: Tensor | None = None
+        self.logits: Tensor | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.head(self.embed(x))
+
+    def embed(self, x: Tensor) -> Tensor:
+        if self.z_mixed is not None:
+            return self.model.embed(x)
+        z = self.model.embed(torch.cat([x, self.mixed]))  # [3B, E]
+        self.z_mixed = z[len(x) :]
+        return z[: len(x)]
+
+    def head(self, z: Tensor) -> Tensor:
+        logits: Tensor = self.model.head(z)
+        self.logits = logits if self.logits is None else self.logits
+        return logits

@@ -1,0 +1,46 @@
+"""Networks in files: there and back, small, and nothing else is taken for one."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import poise
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    model = poise.resnet56(10)
+    x = torch.rand(4, 3, 32, 32)
+    with torch.no_grad():
+        model.train()(x)  # running statistics that are not those of a new network
+        expected = model.eval()(x)
+    poise.save_model(model, tmp_path / "a" / "model.safetensors", "resnet56", num_classes=10)
+    found = poise.load_model(tmp_path / "a" / "model.safetensors")
+    assert isinstance(found, poise.ResNet) and not found.training
+    assert (tmp_path / "a" / "model.safetensors").stat().st_size < 1.9e6
+    for name, value in model.state_dict().items():
+        ours = found.state_dict()[name]
+        assert ours.dtype == value.dtype
+        exact = value if "running" in name or not value.is_floating_point() else value.half().float()
+        assert torch.equal(ours, exact), name
+    with torch.no_grad():
+        torch.testing.assert_close(found(x), expected, rtol=0.02, atol=0.02)
+    again = tmp_path / "again.safetensors"
+    poise.save_model(found, again, "resnet56", num_classes=10)
+    assert again.read_bytes() == (tmp_path / "a" / "model.safetensors").read_bytes()
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["model.safetensors"]
+
+
+def test_what_is_no_network_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no network is called 'resnet57': there are LeNet"):
+        poise.save_model(poise.LeNet(3), tmp_path / "x", "resnet57", num_classes=3)
+    with pytest.raises(ValueError, match="is not there"):
+        poise.load_model(tmp_path / "nowhere")
+    (tmp_path / "text").write_text("hello")
+    poise.save_model(poise.LeNet(3), tmp_path / "wrong", "LeNet", num_classes=4)
+    save_file({"x": torch.zeros(1)}, tmp_path / "plain")
+    save_file({"x": torch.zeros(1)}, tmp_path / "evil", {"poise": '{"network": "os.system", "settings": {}}'})
+    for name in ("text", "wrong", "plain", "evil"):
+        with pytest.raises(ValueError, match=r"holds no network of Poise|no network is called 'os.system'"):
+            poise.load_model(tmp_path / name)
