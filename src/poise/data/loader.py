@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from poise.data.augment import Augmentation
 from poise.data.stream import Stream
+from poise.tokens import Input, Tokens
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
@@ -32,6 +34,36 @@ def batch_seed(seed: int, epoch: int, batch: int) -> int:
 def epoch_seed(seed: int, epoch: int, process: int = 0) -> int:
     """The seed of all that one process draws in one epoch, for a loop that goes on from whole epochs only."""
     return int(Stream(seed, "epoch", epoch, process).bits(1)[0] >> np.uint64(2))
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The batches of an epoch: the rows of each [S, B], on the device, and its width; equal widths, equal shapes."""
+
+    rows: Tensor
+    widths: tuple[int, ...]
+
+
+class Loader(Protocol):
+    """What a training loop asks of its data, all of it on the device of `labels`."""
+
+    @property
+    def labels(self) -> Tensor: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+
+    def batches(self, number: int) -> Batches:
+        """Those of an epoch, a pure function of (seed, number)."""
+
+    def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Input, Tensor]:
+        """x and y of these rows, augmented by a generator on the device."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +100,12 @@ class DeviceLoader:
         """The rows of an epoch, on the device [N]."""
         return epoch_order(len(self.images), self.seed, number).to(self.images.device)
 
-    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def batches(self, number: int) -> Batches:
+        """Row after row of the order; all images have one width, which need not be said."""
+        rows = self.order(number)[: len(self) * self.batch_size].view(len(self), self.batch_size)
+        return Batches(rows, (0,) * len(self))
+
+    def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Tensor, Tensor]:
         """These rows, augmented by a generator on the device."""
         x, y = to_unit(self.images[rows]), self.labels[rows]
         return (x if self.augment is None else self.augment(x, generator)), y
@@ -89,3 +126,8 @@ def on_device(images: np.ndarray, labels: np.ndarray, device: torch.device | str
 def to_unit(images: Tensor) -> Tensor:
     """uint8 → float32 in [0, 1]."""
     return images.float().div_(255)
+
+
+def as_read(rows: Input) -> Input:
+    """What a model reads of rows that lie on the device: floats for uint8 images, tokens as they are."""
+    return rows if isinstance(rows, Tokens) else to_unit(rows)

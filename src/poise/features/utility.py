@@ -113,7 +113,7 @@ class RemovalUtility:
             size = rows_within(self.memory, model, model.embed, x, "embedding")
             for rows, positions, shorter in without_each(x, self.how, size):
                 u[rows, positions] = (whole[rows] - run(model, shorter, y[rows], loss).losses).abs()
-        return u
+        return u * x.features
 
 
 def _input_gradient(forward: Forward, retain_graph: bool) -> Tensor:

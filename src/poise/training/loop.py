@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.data.loader import DeviceLoader
+from poise.data.loader import Loader
 from poise.distributed import rank, world_size
 from poise.objectives.objective import Objective
+from poise.training.average import Average
 from poise.training.checkpoint import Checkpoint, newest, restore, save
 from poise.training.engine import Engine
 from poise.training.errors import NotFinite, TrainingError
@@ -53,7 +54,7 @@ class Fit:
 def fit(
     model: nn.Module,
     objective: Objective,
-    data: DeviceLoader,
+    data: Loader,
     plan: Plan,
     *,
     folder: Path | None = None,
@@ -65,7 +66,7 @@ def fit(
     warn: Callable[[str], None] = lambda sentence: None,
     note: Callable[[list[Entry]], None] = lambda log: None,
 ) -> Fit:
-    """Train a model in place.
+    """Train a model in place; where the plan averages weights, it ends with the average.
 
     folder      keeps checkpoints, and holds those of an earlier run to go on with.
     branch      the checkpoint to begin with where the folder has none: the end of a shared trunk.
@@ -76,26 +77,31 @@ def fit(
     note        given the log after every epoch.
     """
     begun, last = time.monotonic(), plan.epochs if until is None else until
-    optimizer = plan.optimizer(model.parameters(), data.images.device)
-    log, spent = _resumed(model, optimizer, folder, branch, warn)
+    optimizer = plan.optimizer(model.parameters(), data.labels.device)
+    average = None if plan.average is None else Average(model, plan.average)
+    log, spent = _resumed(model, optimizer, average, folder, branch, warn)
     with _surroundings(model, plan, data), _clear_about_memory(plan):
-        engine = Engine(model, objective, data, optimizer, plan)
+        engine = Engine(model, objective, data, optimizer, plan, average)
         kept = time.monotonic()
         for epoch in range(len(log), last):
             entry = _train(engine, data, plan, epoch, last, log, progress, begun)
             if validate is not None:
-                entry["validation"] = validate(model)
+                with nullcontext() if average is None else average.in_place():
+                    entry["validation"] = validate(model)
             log.append(entry)
             note(log)
             if folder is not None and (time.monotonic() - kept >= keep_every or epoch + 1 == last):
-                _keep(folder, model, optimizer, log, spent + time.monotonic() - begun)
+                _keep(folder, model, optimizer, average, log, spent + time.monotonic() - begun)
                 kept = time.monotonic()
+    if average is not None:
+        average.give()
     return Fit(log, spent + time.monotonic() - begun, engine.description)
 
 
 def _resumed(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
+    average: Average | None,
     folder: Path | None,
     branch: Checkpoint | None,
     warn: Callable[[str], None],
@@ -108,13 +114,13 @@ def _resumed(
     processes = found.facts["processes"]
     if processes != world_size():
         raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
-    restore(found, model, optimizer)
+    restore(found, model, optimizer, average)
     return list(found.facts["log"]), float(found.facts["seconds"])
 
 
 def _train(
     engine: Engine,
-    data: DeviceLoader,
+    data: Loader,
     plan: Plan,
     epoch: int,
     last: int,
@@ -157,16 +163,23 @@ def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
         )
 
 
-def _keep(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, log: list[Entry], seconds: float) -> None:
+def _keep(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: Average | None,
+    log: list[Entry],
+    seconds: float,
+) -> None:
     if rank() == 0:
         facts = {"log": log, "seconds": seconds, "processes": world_size()}
-        save(folder, len(log), model, optimizer, facts)
+        save(folder, len(log), model, optimizer, facts, average)
 
 
 @contextmanager
-def _surroundings(model: nn.Module, plan: Plan, data: DeviceLoader) -> Iterator[None]:
+def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
     """The caller's random state, cuDNN's setting and the model's own embed come back."""
-    device = data.images.device
+    device = data.labels.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
         compiled = plan.compile and device.type == "cuda" and hasattr(model, "embed")
