@@ -1,6 +1,6 @@
 """A task: what is learned, what decides between settings, and what is tested.
 
-Axes: N images, H rows, W columns, C channels.
+Axes: N images or sentences, H rows, W columns, C channels, T positions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """uint8 images [N, H, W] or [N, H, W, C] and labels [N]."""
+    """uint8 images [N, H, W] or [N, H, W, C], or int32 word pieces [N, T] (see sentences.py), and labels [N]."""
 
     x: np.ndarray
     y: np.ndarray

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from poise.data.augment import Augmentation
+from poise.data.sentences import TokenAugmentation
 from poise.data.task import Task
 from poise.objectives.objective import Objective
 from poise.training.plan import Plan
@@ -42,7 +43,7 @@ class Method:
 
     name: str
     objective: Objective
-    augment: Augmentation | None = None
+    augment: Augmentation | TokenAugmentation | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Experiment:
     groups    methods that are compared with each other, the first of each with the others.
     paper     {method: {column: (mean, std)}}; a std that is not given is None.
     overlaps  {method: corruptions that its training resembles}.
+    measures  what is measured of a trained model beside accuracies, {score: value}; in a sweep the task has no tests.
+    exhibits  what a run leaves beside its record for figures, {name: content of name.json}.
     """
 
     name: str
@@ -86,6 +89,8 @@ class Experiment:
     overlaps: dict[str, tuple[str, ...]] = field(default_factory=dict)
     rare_classes: tuple[int, ...] = ()
     class_names: tuple[str, ...] = ()
+    measures: Callable[[nn.Module, Task], dict[str, float]] | None = None
+    exhibits: Callable[[nn.Module, Task], dict[str, dict[str, Any]]] | None = None
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]

@@ -9,5 +9,7 @@ TEMPERATURES = (2.0, 1.0, 0.5, 0.1)  # tau
 WEIGHTS = (1e-4, 2e-4, 4e-4)  # lambda
 COUNTS = (256, 512, 1024, 2048)  # k
 SIGMAS = (0.1, 0.3, 0.5)  # of Gaussian and of the perturbation
+TOKEN_TEMPERATURES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # tau of section 4.1
+TOKEN_FRACTIONS = (0.1, 0.2, 0.3)  # of the tokens of a sentence
 PATCH_SIZES = (15, 20, 25)
 PATCH_SIGMAS = (0.01, 0.05, 0.1)

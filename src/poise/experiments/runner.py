@@ -19,18 +19,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from poise.data.loader import DeviceLoader, on_device
+from poise.data.loader import Loader
 from poise.data.task import Examples, Task
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
 from poise.experiments.folders import busy, differing, slug
 from poise.experiments.logs import notes
+from poise.experiments.placing import loader, placed
 from poise.experiments.trunks import beginning, loss_of, quiet_steps
 from poise.objectives.xe import XE
 from poise.reporting.files import write_json
+from poise.tokens import Input
 from poise.training.accuracy import count_right
 from poise.training.checkpoint import Checkpoint, newest
 from poise.training.errors import TrainingError
@@ -120,7 +122,7 @@ class Runner:
             "method": method.name,
             "seed": seed,
             "recipe": repr(self.experiment.recipe(method)),
-            **self._tested(task, model),
+            **self._tested(task, model, path.parent),
             "log": done.log,
             "trunk": {"epochs": epochs} if epochs else None,
             "seconds": done.seconds,
@@ -143,12 +145,12 @@ class Runner:
         method: Method,
         seed: int,
         model: nn.Module,
-        data: DeviceLoader,
+        data: Loader,
         folder: Path,
         branch: Checkpoint | None = None,
         until: int | None = None,
     ) -> Fit:
-        validation = on_device(task.validation.x, task.validation.y, self.device)
+        validation = placed(task.validation, self.device)
         what = "is trained" if until is None else "is trained, the part that methods share"
         return fit(
             model,
@@ -200,30 +202,34 @@ class Runner:
             model = self.experiment.network()
         return in_layout(model.to(self.device), self.experiment.plan)
 
-    def _data(self, task: Task, method: Method, seed: int) -> DeviceLoader:
-        images, labels = on_device(task.train.x, task.train.y, self.device)
-        plan = self.experiment.plan
-        images = images.contiguous(memory_format=plan.layout)
-        return DeviceLoader(images, labels, plan.batch_size, method.augment, seed)
+    def _data(self, task: Task, method: Method, seed: int) -> Loader:
+        return loader(task.train, self.experiment.plan, method.augment, seed, self.device)
 
-    def _tested(self, task: Task, model: nn.Module) -> dict[str, Any]:
+    def _tested(self, task: Task, model: nn.Module, folder: Path) -> dict[str, Any]:
         """Scores, the counts behind them, and the accuracy on validation."""
         sets = task.tests if self.testing else task.validations
         counts = {name: self._count(model, make(), task.num_classes) for name, make in sets.items()}
+        scores = {name: _accuracy(each) for name, each in counts.items()}
+        seen = task if self.testing else replace(task, tests={})
+        if self.experiment.measures is not None:
+            scores |= self.experiment.measures(model, seen)
+        if self.experiment.exhibits is not None and self.testing:
+            for name, content in self.experiment.exhibits(model, seen).items():
+                self._write(folder / f"{name}.json", {"version": 1, **content})
         return {
-            "scores": {name: _accuracy(each) for name, each in counts.items()},
+            "scores": scores,
             "classes": {name: each.tolist() for name, each in counts.items()},
             "validation": _accuracy(self._count(model, task.validation, task.num_classes)),
         }
 
-    def _count(self, model: nn.Module, examples: Examples, num_classes: int) -> torch.Tensor:
-        return self._counts(model, *on_device(examples.x, examples.y, self.device), num_classes)
+    def _count(self, model: nn.Module, examples: Examples, num_classes: int) -> Tensor:
+        return self._counts(model, *placed(examples, self.device), num_classes)
 
-    def _counts(self, model: nn.Module, images: torch.Tensor, labels: torch.Tensor, num_classes: int) -> torch.Tensor:
-        return count_right(model, images, labels, num_classes, bfloat16=self.experiment.plan.precision == "bfloat16")
+    def _counts(self, model: nn.Module, rows: Input, labels: Tensor, num_classes: int) -> Tensor:
+        return count_right(model, rows, labels, num_classes, bfloat16=self.experiment.plan.precision == "bfloat16")
 
 
-def _accuracy(counts: torch.Tensor) -> float:
+def _accuracy(counts: Tensor) -> float:
     """Right of all, from [L, 2]."""
     right, all_of_them = (int(total) for total in counts.sum(0))
     return right / max(all_of_them, 1)

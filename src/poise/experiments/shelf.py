@@ -11,7 +11,10 @@ from pathlib import Path
 from poise.experiments.experiment import Experiment
 from poise.experiments.sweep import Sweep
 
-_FILES = {"synthetic-mnist": "poise.experiments.synthetic_mnist"}
+_FILES = {
+    "sentiment": "poise.experiments.sentiment",
+    "synthetic-mnist": "poise.experiments.synthetic_mnist",
+}
 
 
 def names() -> Iterator[str]:

@@ -5,9 +5,9 @@ augmentation and the objective's noise are drawn from generators that are seeded
 weights and optimizer needs to be kept to go on, and a branch of a run sees what the whole run would have seen.
 
 A graph holds the data's augmentation, the objective, the optimizer and the average of the weights. What changes from
-step to step lies in tables on the device (rows, learning rate, weight), which the graph reads at a counter that it moves
-on itself: a step costs the host one call. There is one graph for the steps in which the weight is 0 and one for the
-others, for every width of a batch; they share their memory, since nothing but weights goes from one to the next.
+step to step lies in tables on the device (rows, learning rate, weight), which the graph reads at a counter that it
+moves on itself: a step costs the host one call. There is one graph for the steps in which the weight is 0 and one for
+the others, for every width of a batch; they share their memory, since nothing but weights goes from one to the next.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Engine:
         return size
 
     def _begin(self, number: int, steps: range, weights: list[float]) -> tuple[int, ...]:
-        """All that is drawn and scheduled for an epoch, each process has its part of every batch; the batches' widths."""
+        """All that is drawn and scheduled for an epoch, each process with its part of every batch; the widths."""
         batches = self._data.batches(number)
         whole = batches.rows.view(len(steps), world_size(), -1)
         self._tables.fill(whole[:, rank()], [self._plan.learning_rate(step) for step in steps], weights)

@@ -62,7 +62,7 @@ class Plan:
     """epochs over the data in batches of `batch_size`, over all processes together; the rate is a function of the step.
 
     compile  use torch.compile on a GPU: worth a minute of compiling if the run is longer than a few.
-    average  the decay of an average of the weights over the steps, which is what is validated and tested; None: the last.
+    average  the decay of an average of the weights over the steps, which is validated and tested; None: the last ones.
     """
 
     epochs: int
