@@ -30,14 +30,26 @@ CONTRACTS = {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "loader", "imagenet_val", "sst", "sentences"),
     },
-    "experiments": {"experiment", "environment", "folders", "logs", "trunks", "runner", "sweep", "grids", "placing", "alignment", "human"},
+    "experiments": {
+        "experiment",
+        "environment",
+        "folders",
+        "logs",
+        "trunks",
+        "runner",
+        "sweep",
+        "grids",
+        "placing",
+        "alignment",
+        "human",
+    },
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
     "training": {"errors", "plan", "step", "average", "checkpoint", "engine"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
-        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps"),
+        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips"),
     },
 }
 

@@ -40,10 +40,10 @@ def tokens_of(ids: np.ndarray, device: torch.device | str = "cpu") -> Tokens:
 
 
 def widths_for(longest: int) -> tuple[int, ...]:
-    """4, 6, 8, ... each at most a quarter wider than the one before, up to the longest sentence."""
+    """4, 6, 8, ... each wider by at most a quarter, or by 2, up to the longest sentence."""
     widths = [4]
     while widths[-1] < longest:
-        widths.append(max(widths[-1] + 2, 2 * round(0.625 * widths[-1])))
+        widths.append(max(widths[-1] + 2, 2 * int(0.625 * widths[-1])))
     return (*widths[:-1], max(longest, 4))
 
 

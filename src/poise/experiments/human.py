@@ -148,6 +148,7 @@ def _named(found: Agreement, measure: str, where: str) -> dict[str, float]:
 def _strip(sentence: Sentence, column: str, sensitivity: np.ndarray) -> dict[str, Any]:
     scores = human_scores(sentence, column)
     return {
+        "title": "The paper's sentence" if sentence.text == PAPERS_SENTENCE else "",
         "tokens": list(sentence.tokens),
         "label": sentence.label,
         "human": [None if np.isnan(score) else float(score) for score in scores],
