@@ -28,7 +28,8 @@ _EPSILON = 1e-9  # scores are written with a few digits: 0.55 is neutral, whatev
 def is_marked(scores: np.ndarray) -> np.ndarray:
     """[W] which tokens carry sentiment."""
     low, high = NEUTRAL
-    return np.isfinite(scores) & ~((scores >= low - _EPSILON) & (scores <= high + _EPSILON))
+    marked: np.ndarray = np.isfinite(scores) & ~((scores >= low - _EPSILON) & (scores <= high + _EPSILON))
+    return marked
 
 
 def strength(scores: np.ndarray) -> np.ndarray:
@@ -51,7 +52,9 @@ def pearson(values: np.ndarray, others: np.ndarray) -> float:
 
 def ranks(values: np.ndarray) -> np.ndarray:
     """From 0 on; equal values share the mean of their ranks."""
-    return np.array([(values < value).sum() + ((values == value).sum() - 1) / 2 for value in values])
+    column = values[:, None]
+    below: np.ndarray = (column > values).sum(1) + ((column == values).sum(1) - 1) / 2
+    return below
 
 
 def sentence_r(scores: np.ndarray, values: np.ndarray) -> float:

@@ -49,7 +49,7 @@ class Alignment:
         splits: tuple[Split, ...] = get_args(Split) if task.tests else ("dev",)
         sentences = {split: _sentences(folder("sst"), split, self.most) for split in splits}
         values = {split: values_of(model, held, self.probes) for split, held in sentences.items()}
-        scores = {}
+        scores: dict[str, float] = {}
         for name in ("dev", "test", "all") if task.tests else ("dev",):
             parts = splits if name == "all" else [split for split in splits if split == name]
             chosen = [sentence for part in parts for sentence in sentences[part]]
