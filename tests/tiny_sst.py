@@ -38,7 +38,7 @@ def tree(words: list[str], scores: dict[str, float], root: int) -> str:
     return f"({root} {leaves})"
 
 
-def store(train: int = 192, held: int = 40) -> None:
+def store(train: int = 128, held: int = 24) -> None:
     """Put it into the cache under the names of the real sets."""
     state = random.Random(0)
     parts = {name: [sentence(state) for _ in range(n)] for name, n in (("train", train), ("dev", held), ("test", held))}
@@ -73,14 +73,14 @@ def tiny(epochs: int = 4, seeds: int = 2) -> Experiment:
     """The recipe of section 4.1, on these sentences."""
     return experiment(
         "tiny-sentiment",
-        phrases=160,
+        phrases=96,
         epochs=epochs,
-        start=20,
+        start=12,
         warmup=2,
         seeds=seeds,
         batch=16,
         network=network(),
-        task=Phrases(160),
+        task=Phrases(96),
         measures=Alignment(probes=2),
         precision="float32",
         average=0.9,

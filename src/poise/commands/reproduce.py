@@ -93,6 +93,7 @@ def _run(
     quiet: bool,
     json: bool,
 ) -> None:
+    from poise.data.errors import DataError
     from poise.distributed import rank, start, stop
     from poise.experiments.runner import Runner
     from poise.training.errors import TrainingError
@@ -107,10 +108,10 @@ def _run(
         with bars(quiet or not first) as listen:
             runner = Runner(experiment, out, place, tensorboard=tensorboard, listen=listen)
             records = runner.run(methods, None if seeds is None else range(seeds))
+    except (TrainingError, DataError, ModuleNotFoundError) as error:
+        sys.exit(f"poise: {error}")
     except OSError as error:
         sys.exit(f"poise: {error.filename or out}: {error.strerror or error}")
-    except (TrainingError, ModuleNotFoundError) as error:
-        sys.exit(f"poise: {error}")
     finally:
         for helper in helpers:
             helper.wait()

@@ -72,6 +72,7 @@ def _searched(
     found: Any, name: str, out: Path, sampler: Way, trials: int | None, seeds: int | None, device: Any
 ) -> Path:
     """The folder of the sweep, when the search is over."""
+    from poise.data.errors import DataError
     from poise.experiments.search import Search
     from poise.training.errors import TrainingError
 
@@ -79,7 +80,7 @@ def _searched(
         with bars() as listen:
             search = Search(found, name, out, device, sampler.value, trials, seeds, listen=listen)
             search.run()
-    except TrainingError as error:
+    except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")
     except ModuleNotFoundError as error:
         if error.name != "optuna":

@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 
-from poise.data.cache import path_of
+from poise.data.cache import manifest_of, path_of, root
+from poise.data.errors import DataNotFound
 from poise.data.loader import epoch_order
 from poise.data.sentences import PieceDropout
 from poise.data.sources import folder
@@ -57,6 +58,7 @@ class Phrases:
     max_length: int = 128
 
     def __call__(self) -> Task:
+        _require_all("sst", "sst2", "bert-vocab")
         pieces = WordPieces(path_of("bert-vocab", "vocab.txt"))
         home, trees = folder("sst2"), folder("sst")
         phrases = read_phrases(home)
@@ -72,6 +74,12 @@ class Phrases:
             tests={"test": lambda: examples(read_glue(home, trees, "test"))},
             num_classes=2,
         )
+
+
+def _require_all(*names: str) -> None:
+    """Before anything is trained, and all in one sentence."""
+    if missing := [name for name in names if manifest_of(name) is None]:
+        raise DataNotFound(f"not in {root()}: {', '.join(missing)}; get them with  poise data get {' '.join(missing)}")
 
 
 def pretrained(embeddings: str, tensor: str | None = None, trained: bool = True, **settings: Any) -> Transformer:
@@ -187,7 +195,7 @@ QUICK = experiment(
     "sentiment-quick",
     phrases=3200,
     epochs=6,
-    start=100,
+    start=200,
     warmup=20,
     seeds=2,
     batch=64,

@@ -9,7 +9,7 @@ shows relative magnitudes, and then averaged over seeds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -47,10 +47,12 @@ def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> 
         return []
     method, first = compared[0]
     shown = [_strip(place, {name: found[name] for name in (first, method)}) for place in _places(found)]
-    gains = sorted(range(len(shown)), key=lambda place: shown[place].r[first] - shown[place].r[method])
+    ranked = sorted(shown, key=lambda strip: strip.r[first] - strip.r[method])
+    gains = [strip for strip in ranked if strip.r[method] > strip.r[first]][:each]
+    losses = [strip for strip in ranked[::-1] if strip.r[method] < strip.r[first]][:each]
     strips = [strip for strip in shown if strip.title]
-    strips += [_titled(shown[place], f"{method} gains most") for place in gains[:each]]
-    return strips + [_titled(shown[place], f"{method} loses most") for place in gains[::-1][:each]]
+    strips += [replace(strip, title=f"{method} gains most") for strip in gains]
+    return strips + [replace(strip, title=f"{method} loses most") for strip in losses]
 
 
 def strips_section(results: Results, order: Sequence[str]) -> Markup:
@@ -119,10 +121,6 @@ def _strip(place: int, runs: Mapping[str, list[list[dict[str, Any]]]]) -> Strip:
         rows[method] = tuple(fmean(values) for values in zip(*shares, strict=True))
     r = {method: fmean(run[place]["r"] for run in held) for method, held in runs.items()}
     return Strip(sentence.get("title", ""), tuple(sentence["tokens"]), rows, r)
-
-
-def _titled(strip: Strip, title: str) -> Strip:
-    return Strip(title, strip.tokens, strip.rows, strip.r)
 
 
 def _relative(values: Sequence[float]) -> tuple[float, ...]:
