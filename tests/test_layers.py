@@ -28,19 +28,19 @@ CONTRACTS = {
     "robustness": {"gallery", "output", "parts", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
-        *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst"),
+        *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst", "sentences"),
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
-        *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c"),
+        *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c", "placing", "alignment", "human"),
     },
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
-    "training": {"errors", "plan", "step", "checkpoint", "engine"},
+    "training": {"errors", "plan", "step", "average", "checkpoint", "engine"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
-        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps"),
+        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips"),
     },
 }
 

@@ -5,9 +5,9 @@ import copy
 import pytest
 import torch
 from torch import nn
-from toys import ConvNet, Smooth
+from toys import BagOfWords, ConvNet, Smooth, sentences
 
-from poise import FCL, Gaussian, GradientUtility, InfoNCE, TeacherUtility, TopBottom
+from poise import FCL, Gaussian, GradientUtility, InfoNCE, RemovalUtility, TeacherUtility, TopBottom
 from poise.classifier import leaf, run
 from poise.losses import CrossEntropy
 
@@ -175,3 +175,11 @@ def test_accumulated_micro_batches_add_up() -> None:
         (OBJECTIVE(model, half, labels, generator=seeded()).total / 2).backward()
     for p, a, b in zip(model.parameters(), *separate, strict=True):
         torch.testing.assert_close(p.grad, a + b)
+
+
+def test_removal_under_autocast_has_more_than_eight_bits() -> None:
+    """Embeddings are exact here (a sum of a few words), so that only a head of 8 bits could lose anything."""
+    model, x, y = BagOfWords(), sentences([9, 7, 8]), torch.tensor([0, 1, 2])
+    exact = RemovalUtility()(model, x, y)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(RemovalUtility()(model, x, y), exact, rtol=1e-5, atol=1e-6)

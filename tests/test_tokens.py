@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 import torch
 from toys import sentences
@@ -70,3 +72,23 @@ def test_concatenate_joins_batches() -> None:
 def test_wrong_tensors_are_refused(ids: torch.Tensor, mask: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Tokens(ids, mask)
+
+
+@pytest.mark.parametrize("how", ["mask", "delete"])
+def test_a_known_most_removes_the_same_tokens_with_shapes_that_values_do_not_decide(how: str) -> None:
+    x = sentences([5, 8, 3], special=True)
+    known = dataclasses.replace(x, most=7)
+    exact = {(r, p): shorter for r, p, shorter in singles(x, how)}
+    found = {(r, p): shorter for r, p, shorter in singles(known, how)}
+    assert len(found) == 3 * 7 and set(exact) <= set(found)
+    for (row, place), shorter in found.items():
+        expected = exact[row, place] if (row, place) in exact else [x.ids[row].tolist(), x.mask[row].tolist()]
+        assert shorter == expected
+
+
+def singles(x: Tokens, how: str) -> list[tuple[int, int, list[list[int]]]]:
+    return [
+        (row, place, [ids.tolist(), mask.tolist()])
+        for rows, places, shorter in without_each(x, how, 4)
+        for row, place, ids, mask in zip(rows.tolist(), places.tolist(), shorter.ids, shorter.mask, strict=True)
+    ]

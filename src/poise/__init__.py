@@ -34,7 +34,7 @@ _HOMES = {
     "poise.objectives.xe_gaussian": "XEGaussian",
     "poise.robustness.evaluation": "evaluate",
     "poise.robustness.scores": "Robustness",
-    "poise.schedules": "Constant Exponential Ramp Schedule Steps",
+    "poise.schedules": "Constant Cosine Exponential Ramp Schedule Steps",
     "poise.tokens": "Input Tokens",
     "poise.training.step": "TrainStep",
 }

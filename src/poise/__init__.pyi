@@ -44,6 +44,7 @@ from poise.objectives.xe_gaussian import XEGaussian as XEGaussian
 from poise.robustness.evaluation import evaluate as evaluate
 from poise.robustness.scores import Robustness as Robustness
 from poise.schedules import Constant as Constant
+from poise.schedules import Cosine as Cosine
 from poise.schedules import Exponential as Exponential
 from poise.schedules import Ramp as Ramp
 from poise.schedules import Schedule as Schedule

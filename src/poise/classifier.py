@@ -61,14 +61,24 @@ class Forward:
 
 
 def run(
-    model: Classifier, x: Input, y: Tensor, loss: ExampleLoss, *, scaler: Any = None, given: Tensor | None = None
+    model: Classifier,
+    x: Input,
+    y: Tensor,
+    loss: ExampleLoss,
+    *,
+    scaler: Any = None,
+    given: Tensor | None = None,
+    exact_head: bool = False,
 ) -> Forward:
-    """One forward pass, checked: the batch fits the model and the loss gives one number per example."""
+    """One forward pass, checked: the batch fits the model and the loss gives one number per example.
+
+    exact_head  the head runs in the precision of the weights under autocast too, for differences of losses.
+    """
     check_batch(model, x, y)
     finite = _finite_rows(x) if isinstance(x, Tensor) and x.is_floating_point() else None
     with retainable():
         z = model.embed(x)
-        logits: Tensor = model.head(z)
+        logits: Tensor = _exactly(model, z) if exact_head else model.head(z)
     if logits.device != y.device:
         raise ValueError(f"y is on {y.device}, the logits are on {logits.device}: move y there")
     losses = loss(logits, y)
@@ -79,6 +89,13 @@ def run(
     if finite is not None:
         losses = losses.where(finite, torch.nan)
     return Forward(x, z, logits, losses, scaler, given)
+
+
+def _exactly(model: Classifier, z: Tensor) -> Tensor:
+    weight = next((p for p in model.parameters() if p.is_floating_point()), z)
+    with torch.autocast(z.device.type, enabled=False):
+        logits: Tensor = model.head(z.to(weight.dtype))
+    return logits
 
 
 def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:

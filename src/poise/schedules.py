@@ -4,6 +4,7 @@
     Ramp         0 before `start`, then a line up to `peak` over `length` steps; length 0 is a switch
     Steps        a line up to `peak` over `warmup` steps; times `factor` at each milestone
     Exponential  initial * rate ** (number of whole periods of `every` steps)
+    Cosine       a line up to `peak` over `warmup` steps; then half a wave of a cosine, down to 0 at the last step
 
 One clock: the optimizer step. Recipes turn epochs into steps where they are written. A schedule of learning rates
 drives any torch optimizer built with lr=1: `torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)`.
@@ -12,6 +13,7 @@ drives any torch optimizer built with lr=1: `torch.optim.lr_scheduler.LambdaLR(o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import cos, pi
 from typing import Protocol
 
 
@@ -81,6 +83,24 @@ class Exponential:
 
     def __call__(self, step: int) -> float:
         return self.initial * self.rate ** (step // self.every)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """peak * (step + 1) / warmup, then peak * (1 + cos(pi * (step - warmup) / (steps - warmup))) / 2; 0 afterwards."""
+
+    peak: float
+    steps: int
+    warmup: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warmup < self.steps:
+            raise ValueError(f"warmup={self.warmup} must be a number of steps below steps={self.steps}")
+
+    def __call__(self, step: int) -> float:
+        if step < self.warmup:
+            return self.peak * (step + 1) / self.warmup
+        return self.peak * (1 + cos(pi * min(1.0, (step - self.warmup) / (self.steps - self.warmup)))) / 2
 
 
 def as_schedule(value: float | Schedule) -> Schedule:

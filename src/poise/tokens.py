@@ -28,12 +28,15 @@ class Tokens:
     special  [B, T] True where a token stands that is not a feature, such as [CLS] and [SEP]:
              it is never chosen and never removed. None: there are no such tokens.
     pad      the id that stands where nothing stands; some models look for it.
+    most     no sentence has more features than this. Whoever knows it spares the device a stop: what removes tokens one
+             by one then has shapes that do not depend on values, as a CUDA graph needs them.
     """
 
     ids: Tensor
     mask: Tensor
     special: Tensor | None = None
     pad: int = 0
+    most: int | None = None
 
     def __post_init__(self) -> None:
         if self.ids.ndim != 2 or self.ids.is_floating_point():
@@ -63,6 +66,10 @@ class Tokens:
     def pin_memory(self) -> Tokens:
         return self._each(lambda part: part.pin_memory())
 
+    def cut(self, width: int) -> Tokens:
+        """The first positions alone."""
+        return self._each(lambda part: part[:, :width])
+
     def without(self, chosen: Tensor, how: Removal = "mask") -> Tokens:
         """The sentences without the chosen tokens [B, T].
 
@@ -82,7 +89,7 @@ class Tokens:
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Tokens:
         special = None if self.special is None else change(self.special)
-        return Tokens(change(self.ids), change(self.mask), special, self.pad)
+        return Tokens(change(self.ids), change(self.mask), special, self.pad, self.most)
 
     def clone(self) -> Tokens:
         return self._each(torch.clone)
@@ -113,19 +120,35 @@ def concatenate(first: Input, second: Input) -> Input:
     parts = zip((first.ids, first.mask, first.special), (second.ids, second.mask, second.special), strict=True)
     ids, mask, special = (None if a is None or b is None else torch.cat([a, b]) for a, b in parts)
     assert ids is not None and mask is not None
-    return Tokens(ids, mask, special, first.pad)
+    most = None if first.most is None or second.most is None else max(first.most, second.most)
+    return Tokens(ids, mask, special, first.pad, most)
 
 
-def without_each(x: Tokens, how: Removal, size: int) -> Iterator[tuple[Tensor, Tensor, Tokens]]:
-    """Every sentence without each of its tokens, `size` of them at a time.
+def without_each(
+    x: Tokens, how: Removal, size: int, words: Tensor | None = None
+) -> Iterator[tuple[Tensor, Tensor, Tokens]]:
+    """Every sentence without each of its tokens, or without each of its words, `size` of them at a time.
 
-    Yields (rows [P], positions [P], sentences): sentence p is x[rows[p]] without the token at positions[p].
-    Padding and special tokens are passed over.
+    words  [B, T] the number of the word that a token is a piece of, -1 for none; all its pieces go at once.
+
+    Yields (rows [P], numbers [P], sentences): sentence p is x[rows[p]] without the token at position numbers[p], or
+    without the word of that number. Padding and special tokens are passed over; where x.most is known, a sentence with
+    fewer tokens comes whole for the rest, under positions that are no features.
     """
-    pairs = x.features.nonzero()  # [B*T, 2]
-    if len(pairs) == 0:
-        return
-    for rows, positions in (pair.unbind(1) for pair in torch.split(pairs, size)):
-        chosen = torch.zeros(len(rows), x.ids.shape[1], dtype=torch.bool, device=x.ids.device)
-        chosen[torch.arange(len(rows), device=x.ids.device), positions] = True
-        yield rows, positions, x[rows].without(chosen, how)
+    places = torch.arange(x.ids.shape[1], device=x.ids.device)
+    parts = places.where(x.features, -1) if words is None else words.where(x.features, -1)  # [B, T]
+    pairs = _removals(x, parts, words is None)
+    for rows, numbers in (pair.unbind(1) for pair in torch.split(pairs, size) if len(pairs)):
+        yield rows, numbers, x[rows].without(parts[rows] == numbers[:, None], how)
+
+
+def _removals(x: Tokens, parts: Tensor, single: bool) -> Tensor:
+    """[P, 2] rows and numbers of what can be removed."""
+    if single and x.most is not None:
+        first = (~x.features).to(torch.uint8).argsort(dim=1, stable=True)[:, : x.most]  # features before others
+        rows = torch.arange(len(x), device=x.ids.device)[:, None].expand_as(first)
+        return torch.stack([rows, first], 2).flatten(0, 1)
+    if single:
+        return x.features.nonzero()
+    counts = parts.amax(1, keepdim=True) + 1
+    return (torch.arange(int(counts.max()), device=x.ids.device) < counts).nonzero()

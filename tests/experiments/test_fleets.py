@@ -119,21 +119,16 @@ def test_the_command_trains_in_fleets(tmp_path: Path, monkeypatch, capsys) -> No
 
 
 class Share:
-    """A measure, and how often it was asked for."""
-
-    def __init__(self) -> None:
-        self.asked = 0
+    """Measures how many tests it sees."""
 
     def __call__(self, model: nn.Module, task: Task) -> dict[str, float]:
-        self.asked += 1
-        return {"share": 0.25}
+        return {"tests": float(len(task.tests))}
 
 
 @pytest.mark.parametrize("testing", [True, False])
-def test_what_an_experiment_measures_is_left_to_the_test(tmp_path: Path, testing: bool) -> None:
-    measures, watch = Share(), Share()
-    experiment = dataclasses.replace(EXPERIMENT, measures=measures, watch=watch, testing=testing)
+def test_what_is_measured_sees_tests_only_where_they_are_meant(tmp_path: Path, testing: bool) -> None:
+    experiment = dataclasses.replace(EXPERIMENT, measures=Share(), watch=Share(), testing=testing)
     run(tmp_path, experiment, methods=["XE"])
-    one = record(tmp_path, "xe", 0)
-    assert (one["scores"].get("share"), measures.asked, watch.asked) == ((0.25, 2, 8) if testing else (None, 0, 0))
-    assert [entry.get("measures") for entry in one["log"]] == [{"share": 0.25} if testing else None] * 4
+    one, seen = record(tmp_path, "xe", 0), 2.0 if testing else 0.0
+    assert one["scores"]["tests"] == seen and ("clean" in one["scores"]) == testing
+    assert [entry["measures"] for entry in one["log"]] == [{"tests": seen}] * 4

@@ -115,6 +115,7 @@ def _run(
     json: bool,
     options: dict[str, Any],
 ) -> None:
+    from poise.data.errors import DataError
     from poise.distributed import rank, start, stop
     from poise.experiments.fleets import run_fleets
     from poise.experiments.runner import Runner
@@ -132,10 +133,10 @@ def _run(
                 runner = Runner(experiment, out, place, listen=listen, **options)
                 run = partial(run_fleets, runner) if fleet else runner.run
                 done[runner] = run(methods, None if seeds is None else range(seeds))
+    except (TrainingError, DataError, ModuleNotFoundError) as error:
+        sys.exit(f"poise: {error}")
     except OSError as error:
         sys.exit(f"poise: {error.filename or out}: {error.strerror or error}")
-    except (TrainingError, ModuleNotFoundError) as error:
-        sys.exit(f"poise: {error}")
     finally:
         for helper in helpers:
             helper.wait()

@@ -74,6 +74,7 @@ def _searched(
     found: Any, name: str, out: Path, sampler: Way, trials: int | None, seeds: int | None, device: Any, fleet: bool
 ) -> Path:
     """The folder of the sweep, when the search is over."""
+    from poise.data.errors import DataError
     from poise.experiments.search import Search
     from poise.training.errors import TrainingError
 
@@ -81,7 +82,7 @@ def _searched(
         with bars() as listen:
             search = Search(found, name, out, device, sampler.value, trials, seeds, fleet, listen=listen)
             search.run()
-    except TrainingError as error:
+    except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")
     except ModuleNotFoundError as error:
         if error.name != "optuna":

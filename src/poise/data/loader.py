@@ -18,6 +18,7 @@ from torch import Tensor
 
 from poise.data.augment import Augmentation
 from poise.data.stream import Stream
+from poise.tokens import Input, Tokens
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
@@ -35,14 +36,22 @@ def epoch_seed(seed: int, epoch: int, process: int = 0) -> int:
     return int(Stream(seed, "epoch", epoch, process).bits(1)[0] >> np.uint64(2))
 
 
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The batches of an epoch: the rows of each [S, B], on the device, and its width; equal widths, equal shapes."""
+
+    rows: Tensor
+    widths: tuple[int, ...]
+
+
 class Loader(Protocol):
-    """What training needs: batches of a set on a device, in an order of every epoch.
+    """What a training loop asks of its data, all of it on the device of `labels`.
 
     replicas  models that are trained at once, whose rows take turns in every batch.
     """
 
     @property
-    def images(self) -> Tensor: ...
+    def labels(self) -> Tensor: ...
 
     @property
     def batch_size(self) -> int: ...
@@ -53,11 +62,14 @@ class Loader(Protocol):
     @property
     def replicas(self) -> int: ...
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Batches of an epoch."""
 
-    def order(self, number: int) -> Tensor: ...
+    def batches(self, number: int) -> Batches:
+        """Those of an epoch, a pure function of (seed, number)."""
 
-    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]: ...
+    def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Input, Tensor]:
+        """x and y of these rows, augmented by a generator on the device."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +110,12 @@ class DeviceLoader:
         """The rows of an epoch, on the device [N]."""
         return epoch_order(len(self.images), self.seed, number).to(self.images.device)
 
-    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def batches(self, number: int) -> Batches:
+        """Row after row of the order; all images have one width, which need not be said."""
+        rows = self.order(number)[: len(self) * self.batch_size].view(len(self), self.batch_size)
+        return Batches(rows, (0,) * len(self))
+
+    def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Tensor, Tensor]:
         """These rows, augmented by a generator on the device."""
         x, y = to_unit(self.images[rows]), self.labels[rows]
         return (x if self.augment is None else self.augment(x, generator)), y
@@ -126,3 +143,8 @@ def on_device(
 def to_unit(images: Tensor) -> Tensor:
     """uint8 → float32 in [0, 1]."""
     return images.float().div_(255)
+
+
+def as_read(rows: Input) -> Input:
+    """What a model reads of rows that lie on the device: floats for uint8 images, tokens as they are."""
+    return rows if isinstance(rows, Tokens) else to_unit(rows)

@@ -1,6 +1,6 @@
 """A task: what is learned, what decides between settings, and what is tested.
 
-Axes: N images, H rows, W columns, C channels.
+Axes: N images or sentences, H rows, W columns, C channels, T positions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """uint8 images and labels [N]: arrays [N, H, W] or [N, H, W, C], or tensors [N, C, H, W]."""
+    """uint8 images, as arrays [N, H, W] or [N, H, W, C] or tensors [N, C, H, W], or int32 word pieces [N, T] (see
+    sentences.py), and labels [N]."""
 
     x: np.ndarray | Tensor
     y: np.ndarray | Tensor

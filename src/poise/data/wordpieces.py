@@ -34,7 +34,7 @@ class WordPieces:
         if not sentences:
             raise ValueError("there are no sentences to encode")
         self._tokenizer.enable_truncation(max_length)
-        rows = [self._tokenizer.encode(list(tokens), is_pretokenized=True) for tokens in sentences]
+        rows = self._tokenizer.encode_batch([list(tokens) for tokens in sentences], is_pretokenized=True)
         length = max(len(row.ids) for row in rows)
         ids = torch.zeros(len(rows), length, dtype=torch.long)
         words = torch.full((len(rows), length), -1)

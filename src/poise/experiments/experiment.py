@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from poise.data.augment import Augmentation
+from poise.data.sentences import TokenAugmentation
 from poise.data.task import Task
 from poise.objectives.objective import Objective
 from poise.training.plan import Plan
@@ -54,7 +55,7 @@ class Method:
 
     name: str
     objective: Objective
-    augment: Augmentation | None = None
+    augment: Augmentation | TokenAugmentation | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,9 @@ class Experiment:
     details   further tables, {title: columns}, each corrected for its own columns.
     paper     {method: {column: (mean, std)}}; a std that is not given is None.
     overlaps  {method: corruptions that its training resembles}.
-    measures  more scores of a trained model than its accuracies.
+    measures  more scores of a trained model than its accuracies; where it may not be tested, the task has no tests.
     watch     what to measure after every epoch, for the log.
+    exhibits  what a run leaves beside its record for figures, {name: content of name.json}.
     testing   False for a study that helps to choose: it sees the task's validations and no test set.
     """
 
@@ -105,6 +107,7 @@ class Experiment:
     class_names: tuple[str, ...] = ()
     measures: Measures | None = None
     watch: Measures | None = None
+    exhibits: Callable[[nn.Module, Task], dict[str, dict[str, Any]]] | None = None
     testing: bool = True
 
     def __post_init__(self) -> None:

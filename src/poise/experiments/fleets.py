@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from poise.data.loader import DeviceLoader
 from poise.distributed import world_size
 from poise.experiments.experiment import Method
 from poise.experiments.folders import busy
@@ -80,7 +81,10 @@ def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
         runner.write(runner.record_path(member.method, member.seed).with_name("recipe.json"), recipe)
     networks = [runner.model(member.seed) for member in fleet]
     replicas, objective = _as_one(networks, fleet, runner.device)
-    data = FleetLoader(tuple(runner.data(judge, first, member.seed) for member in fleet))
+    loaders = [runner.data(judge, first, member.seed) for member in fleet]
+    if not all(isinstance(loader, DeviceLoader) for loader in loaders):
+        raise TrainingError("sentences are not trained in a fleet; run it without --fleet")
+    data = FleetLoader(tuple(loader for loader in loaders if isinstance(loader, DeviceLoader)))
     folder = runner.folder / "fleets" / _digest(runner, fleet)
     folder.mkdir(parents=True, exist_ok=True)
     if runner.device.type == "cuda":

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from poise.data.loader import on_device
 from poise.data.task import Examples, Task
 from poise.experiments.experiment import Experiment, Measures
+from poise.experiments.placing import placed
+from poise.tokens import Input
 from poise.training.accuracy import count_right
 
 
@@ -19,7 +20,7 @@ from poise.training.accuracy import count_right
 class Judge:
     """Scores the models of an experiment on a device.
 
-    testing  False leaves the test sets alone, and what is measured on them; it scores the task's validations instead.
+    testing  False leaves the test sets alone and scores the task's validations instead.
     """
 
     experiment: Experiment
@@ -45,28 +46,35 @@ class Judge:
             "origins": self.task.origins if self.testing else {},
         }
 
-    @cached_property
-    def train(self) -> tuple[Tensor, Tensor]:
-        """The training images and labels on the device, in the plan's layout."""
-        images, labels = self._placed(self.task.train)
-        return images.contiguous(memory_format=self.experiment.plan.layout), labels
+    def exhibits(self, model: nn.Module) -> dict[str, dict[str, Any]]:
+        """For figures: what the experiment keeps beside the record of a test, by name."""
+        make = self.experiment.exhibits
+        return make(model, self.task) if make is not None and self.testing else {}
 
     @cached_property
-    def _validation_set(self) -> tuple[Tensor, Tensor] | None:
+    def train(self) -> tuple[Input, Tensor]:
+        """The training examples and labels on the device, images in the plan's layout."""
+        rows, labels = self._placed(self.task.train)
+        layout = self.experiment.plan.layout
+        return (rows.contiguous(memory_format=layout) if isinstance(rows, Tensor) else rows), labels
+
+    @cached_property
+    def _validation_set(self) -> tuple[Input, Tensor] | None:
         return None if self.task.validation is None else self._placed(self.task.validation)
 
     def _measured(self, measures: Measures | None, model: nn.Module) -> dict[str, float]:
-        return measures(model, self.task) if measures is not None and self.testing else {}
+        seen = self.task if self.testing else replace(self.task, tests={})
+        return {} if measures is None else measures(model, seen)
 
     def _validation(self, model: nn.Module) -> float | None:
         return None if self._validation_set is None else _accuracy(self._counts(model, *self._validation_set))
 
-    def _placed(self, examples: Examples) -> tuple[Tensor, Tensor]:
-        return on_device(examples.x, examples.y, self.device)
+    def _placed(self, examples: Examples) -> tuple[Input, Tensor]:
+        return placed(examples, self.device)
 
-    def _counts(self, model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    def _counts(self, model: nn.Module, rows: Input, labels: Tensor) -> Tensor:
         bfloat16 = self.experiment.plan.precision == "bfloat16"
-        return count_right(model, images, labels, self.task.num_classes, bfloat16=bfloat16)
+        return count_right(model, rows, labels, self.task.num_classes, bfloat16=bfloat16)
 
 
 def _accuracy(counts: Tensor) -> float:

@@ -24,13 +24,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from poise.data.loader import DeviceLoader
+from poise.data.loader import Loader
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
 from poise.experiments.folders import alone, busy, differing, slug
 from poise.experiments.judge import Judge
 from poise.experiments.logs import Event, Listener, notes
+from poise.experiments.placing import loader
 from poise.experiments.trunks import beginning, quiet, quiet_steps
 from poise.models.saved import save_model
 from poise.reporting.files import write_json
@@ -150,6 +151,8 @@ class Runner:
             "started": started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+        for name, content in judge.exhibits(model).items():
+            self.write(path.with_name(f"{name}.json"), {"version": 1, **content})
         self.write(path, record)
         self.listen(Event(method.name, seed, "is finished"))
 
@@ -231,8 +234,8 @@ class Runner:
             model = self.experiment.network()
         return in_layout(model.to(self.device), self.experiment.plan)
 
-    def data(self, judge: Judge, method: Method, seed: int) -> DeviceLoader:
-        return DeviceLoader(*judge.train, self.experiment.plan.batch_size, method.augment, seed)
+    def data(self, judge: Judge, method: Method, seed: int) -> Loader:
+        return loader(*judge.train, self.experiment.plan, method.augment, seed)
 
 
 def _weights(record: Path) -> Path:

@@ -107,9 +107,11 @@ class Search:
         write_json(path, {"version": 1, **facts, **scored, "recipe": recipe})
 
     def _require_scores(self) -> None:
+        """Before anything is trained; what an experiment measures itself is known only when it has."""
         wanted = [name for name in self.sweep.score if name != VALIDATION]
-        known = self.sweep.experiment.task().validations if wanted else {}
-        for name in wanted:
+        measured = self.sweep.experiment.measures is not None
+        known = self.sweep.experiment.task().validations if wanted and not measured else {}
+        for name in [] if measured else wanted:
             if name not in known:
                 raise TrainingError(f"score {name!r}: the task has {', '.join([VALIDATION, *known])}")
 
@@ -138,12 +140,19 @@ class Search:
         folder = self._trial_folder(labels)
         write_json(folder / TRIAL, {"version": 1, "values": labels})
         try:
-            score = fmean(score_of(json.loads(path.read_text()), self.sweep.score) for path in self._records(labels))
+            score = fmean(self._score(json.loads(path.read_text())) for path in self._records(labels))
         except NotFinite as error:
             write_json(folder / TRIAL, {"version": 1, "values": labels, "failed": str(error)})
             _tell(study, number, None)
             return
         _tell(study, number, score)
+
+    def _score(self, record: dict[str, Any]) -> float:
+        try:
+            return score_of(record, self.sweep.score)
+        except KeyError as error:
+            there = ", ".join([VALIDATION, *record["scores"]])
+            raise TrainingError(f"score {error}: a run has {there}") from None
 
     def _records(self, labels: Labels) -> list[Path]:
         folder = self._trial_folder(labels)

@@ -20,6 +20,7 @@ Length: TypeAlias = Literal["full", "compressed", "quick"]
 
 # name: file, and the names of its parts where there is more than one
 _FILES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "sentiment": ("sentiment", ()),
     "synthetic-mnist": ("synthetic_mnist", ()),
     "synthetic-mnist-ablation": ("synthetic_mnist_ablation", ()),
     "synthetic-mnist-frontier": ("synthetic_mnist_frontier", ()),

@@ -104,7 +104,7 @@ class RemovalSensitivity:
             size = rows_within(self.memory, model, place, x, self.at)
             for rows, positions, shorter in without_each(x, self.how, size):
                 s[rows, positions] = torch.linalg.vector_norm(whole[rows] - place(shorter), dim=1)
-        return s
+        return s * x.features
 
 
 def _place(model: Classifier, at: str) -> Callable[[Input], Tensor]:

@@ -8,6 +8,9 @@ Axes: B sentences, T positions, H heads, E width.
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,7 +18,10 @@ from poise.tokens import Tokens
 
 
 class Transformer(nn.Module):
-    """Tokens [B, T] → z [B, width] → logits [B, num_classes]. The paper does not give the width."""
+    """Tokens [B, T] → z [B, width] → logits [B, num_classes]. The paper does not give the width.
+
+    table_width  that of the token embeddings where it is another one: a linear map leads from it to `width`.
+    """
 
     def __init__(
         self,
@@ -27,11 +33,13 @@ class Transformer(nn.Module):
         feed_forward: int = 256,
         max_length: int = 512,
         dropout: float = 0.1,
+        table_width: int | None = None,
     ) -> None:
         super().__init__()
         if width % heads:
             raise ValueError(f"width={width} must be a multiple of heads={heads}")
-        self.token = nn.Embedding(vocabulary, width)
+        self.token = nn.Embedding(vocabulary, table_width or width)
+        self.widen = nn.Identity() if table_width is None else nn.Linear(table_width, width)
         self.position = nn.Embedding(max_length, width)
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(_Layer(width, heads, feed_forward, dropout) for _ in range(layers))
@@ -42,21 +50,39 @@ class Transformer(nn.Module):
 
     def embed(self, x: Tokens) -> Tensor:
         """z [B, E]: the mean over present tokens; 0 for a sentence with none."""
-        length = x.ids.shape[1]
+        return self.encode(self.token(x.ids), x.mask)
+
+    def encode(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        """z [B, E] of the tokens' vectors [B, T, E]: what gradient-based sensitivity of a token differentiates."""
+        length = vectors.shape[1]
         if length > self.position.num_embeddings:
             raise ValueError(f"a sentence has {length} tokens, max_length={self.position.num_embeddings}")
-        hidden = self.dropout(self.token(x.ids) + self.position.weight[:length])  # [B, T, E]
+        hidden = self.dropout(self.widen(vectors) + self.position.weight[:length])  # [B, T, E]
         # Where nothing is present, everything is attended to, so that no softmax is empty; the mean ignores it.
-        attend = (x.mask | ~x.mask.any(1, keepdim=True))[:, None, None, :]  # [B, 1, 1, T]
+        attend = (mask | ~mask.any(1, keepdim=True))[:, None, None, :]  # [B, 1, 1, T]
         for layer in self.layers:
             hidden = layer(hidden, attend)
-        present = x.mask[:, :, None].to(hidden.dtype)
+        present = mask[:, :, None].to(hidden.dtype)
         z: Tensor = (self.norm(hidden) * present).sum(1) / present.sum(1).clamp(min=1)
         return z
 
     def forward(self, x: Tokens) -> Tensor:
         logits: Tensor = self.head(self.embed(x))
         return logits
+
+
+def with_table(table: Tensor, trained: bool = True, **settings: Any) -> Transformer:
+    """A Transformer whose token embeddings begin as a table [vocabulary, E] from elsewhere, and stay so unless trained.
+
+    The rows are scaled to the deviation that embeddings of our own begin with.
+    """
+    vocabulary, size = table.shape
+    own = size == settings.get("width", 256)
+    model = Transformer(vocabulary=vocabulary, table_width=None if own else size, **settings)
+    with torch.no_grad():
+        model.token.weight.copy_(table.float() * (model.token.weight.std() / table.float().std()))
+    model.token.weight.requires_grad_(trained)
+    return model
 
 
 class _Layer(nn.Module):

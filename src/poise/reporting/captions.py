@@ -31,7 +31,7 @@ def caption_of(results: Results) -> str:
 def notes_of(results: Results) -> tuple[str, ...]:
     """What to beware of: too few seeds, seeds that are missing, mixed code or devices, shared beginnings."""
     notes = [*_few_seeds(results), *_missing(results), *_mixed(results), *_trunks(results), *_leakage(results)]
-    return tuple(notes)
+    return (*notes, *_counted(results))
 
 
 def spans(numbers: Sequence[int]) -> str:
@@ -77,6 +77,17 @@ def _trunks(results: Results) -> list[str]:
     shared = {m: next(iter(runs.values())).trunk for m, runs in results.runs.items() if runs}
     lengths = [f"{method} {trunk.get('epochs')} epochs" for method, trunk in shared.items() if trunk]
     return [f"Begun once per seed and shared between methods: {', '.join(lengths)}."] if lengths else []
+
+
+def _counted(results: Results) -> list[str]:
+    """How much lies behind averages over sentences, where records say so: "sentences, dev, raw"."""
+    counts = {
+        name: {int(record.scores[name]) for record in results.records if name in record.scores}
+        for name in dict.fromkeys(name for record in results.records for name in record.scores)
+        if name.startswith("sentences, ")
+    }
+    said = [f"{'/'.join(f'{n:,}' for n in sorted(held))} ({name[11:]})" for name, held in counts.items()]
+    return [f"Sentences behind averages over sentences: {'; '.join(said)}."] if said else []
 
 
 def _leakage(results: Results) -> list[str]:

@@ -19,8 +19,10 @@ from poise.reporting.sections import (
     recipes_section,
     table_section,
 )
+from poise.reporting.strips import strips_section
 from poise.reporting.tables import tables_of
 
+_SECTIONS = (corruptions_section, classes_section, strips_section, curves_section)
 _KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
@@ -38,7 +40,7 @@ def _experiment(results: Results, number: int, titled: bool) -> Markup:
     order = [row.method for row in tables[0].rows if row.method in results.runs]
     parts = [element("h2", results.experiment.title)] if titled else []
     parts += [_facts(results), *(table_section(table) for table in tables), differences_section(tables[0], order)]
-    parts += [section(results, order) for section in (corruptions_section, classes_section, curves_section)]
+    parts += [section(results, order) for section in _SECTIONS]
     parts += [_pictures(results.folder / "figures"), recipes_section(results, order)]
     return element("section", *parts, id=f"experiment-{number + 1}")
 

@@ -1,6 +1,6 @@
 """Accuracy on a test set, class by class.
 
-Axes: N images, L classes.
+Axes: N images or sentences, T positions, L classes.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ import torch
 from torch import Tensor, nn
 
 from poise.classifier import evaluating
-from poise.data.loader import to_unit
+from poise.data.loader import as_read
+from poise.tokens import Input, device_of
 
 
 def count_right(
-    model: nn.Module, images: Tensor, labels: Tensor, num_classes: int, batch_size: int = 2000, bfloat16: bool = False
+    model: nn.Module, rows: Input, labels: Tensor, num_classes: int, batch_size: int = 2000, bfloat16: bool = False
 ) -> Tensor:
     """How many of each class were right, and how many there were [L, 2], on the CPU.
 
-    images  uint8 [N, C, H, W] on the model's device; labels [N]. The model is left as it was.
+    rows  uint8 images [N, C, H, W] or Tokens [N, T], on the model's device; labels [N]. The model is left as it was.
     """
     counts = torch.zeros(2, num_classes, dtype=torch.int64, device=labels.device)
     with evaluating(model), torch.inference_mode():
         for start in range(0, len(labels), batch_size):
-            x, y = to_unit(images[start : start + batch_size]), labels[start : start + batch_size]
-            with torch.autocast(x.device.type, torch.bfloat16, enabled=bfloat16):
+            x, y = as_read(rows[start : start + batch_size]), labels[start : start + batch_size]
+            with torch.autocast(device_of(x).type, torch.bfloat16, enabled=bfloat16):
                 right = model(x).argmax(1) == y
             # bincount, and y[right], would wait for the device at every batch.
             counts[0].index_add_(0, y, right.long())

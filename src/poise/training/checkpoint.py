@@ -1,6 +1,6 @@
 """Checkpoints: tensors as safetensors, everything else as JSON beside them; whole or not there, and never unpickled.
 
-    checkpoint-0012.safetensors    weights, statistics and the optimizer's state after epoch 12
+    checkpoint-0012.safetensors    weights, their average, statistics and the optimizer's state after epoch 12
     checkpoint-0012.json           where the run stands, and the digest of the tensors
 
 The JSON is written last: a checkpoint without it does not count. The newest two are kept; one that is damaged is named,
@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from poise.training.average import Average
 from poise.training.errors import TrainingError
 
 _KEPT = 2
@@ -36,12 +37,17 @@ class Checkpoint:
 
 
 def save(
-    folder: Path, epoch: int, model: nn.Module, optimizer: torch.optim.Optimizer | None, facts: dict[str, Any]
+    folder: Path,
+    epoch: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    facts: dict[str, Any],
+    average: Average | None = None,
 ) -> None:
     """Write the checkpoint of an epoch and forget old ones; one without an optimizer is to use, not to go on from."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"checkpoint-{epoch:04d}.safetensors"
-    _whole(path, lambda part: save_file(_tensors(model, optimizer), part))
+    _whole(path, lambda part: save_file(_tensors(model, optimizer, average), part))
     meta = json.dumps({**facts, "epoch": epoch, "sha256": _digest(path)})
     _whole(path.with_suffix(".json"), lambda part: part.write_text(meta))
     for old in _all(folder)[:-_KEPT]:
@@ -78,9 +84,11 @@ def read(path: Path) -> Checkpoint:
     return Checkpoint(found, facts)
 
 
-def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put weights and the optimizer's state back."""
-    weights = {n.removeprefix("model/"): t for n, t in checkpoint.tensors.items() if n.startswith("model/")}
+def restore(
+    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, average: Average | None = None
+) -> None:
+    """Put weights, their average and the optimizer's state back."""
+    weights = _under("model/", checkpoint)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -91,10 +99,20 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Opt
             _, number, key = name.split("/")
             states.setdefault(int(number), {})[key] = tensor.clone()  # an optimizer keeps what it is given
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+    if average is not None:
+        held = _under("average/", checkpoint)
+        if not held:
+            raise TrainingError("the checkpoint has no average of the weights: remove its folder to train it again")
+        average.load(held)
 
 
-def _tensors(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
+def _under(prefix: str, checkpoint: Checkpoint) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): t for name, t in checkpoint.tensors.items() if name.startswith(prefix)}
+
+
+def _tensors(model: nn.Module, optimizer: torch.optim.Optimizer | None, average: Average | None) -> dict[str, Tensor]:
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+    tensors |= {} if average is None else {f"average/{name}": value for name, value in average.tensors.items()}
     states = {} if optimizer is None else optimizer.state_dict()["state"]
     for number, state in states.items():
         tensors |= {f"optimizer/{number}/{name}": value for name, value in state.items() if isinstance(value, Tensor)}

@@ -4,9 +4,10 @@ An epoch is a pure function of the weights, the optimizer's state and (seed, epo
 augmentation and the objective's noise are drawn from generators that are seeded anew for every epoch. So nothing but
 weights and optimizer needs to be kept to go on, and a branch of a run sees what the whole run would have seen.
 
-A graph holds the data's augmentation, the objective and the optimizer. What changes from step to step lies in tables on
-the device (rows, learning rate, weight), which the graph reads at a counter that it moves on itself: a step costs the
-host one call. There is one graph for the steps in which the weight is 0 and one for the others.
+A graph holds the data's augmentation, the objective, the optimizer and the average of the weights. What changes from
+step to step lies in tables on the device (rows, learning rate, weight), which the graph reads at a counter that it
+moves on itself: a step costs the host one call. There is one graph for the steps in which the weight is 0 and one for
+the others, for every width of a batch; they share their memory, since nothing but weights goes from one to the next.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from poise.data.loader import Loader, epoch_seed
 from poise.distributed import mean_over_processes, rank, world_size
 from poise.objectives.objective import Objective, switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
+from poise.training.average import Average
 from poise.training.plan import Plan
 from poise.training.step import TrainStep
 
@@ -43,16 +45,24 @@ class Engine:
     """Runs the epochs of one model; see the module's text."""
 
     def __init__(
-        self, model: nn.Module, objective: Objective, data: Loader, optimizer: torch.optim.Optimizer, plan: Plan
+        self,
+        model: nn.Module,
+        objective: Objective,
+        data: Loader,
+        optimizer: torch.optim.Optimizer,
+        plan: Plan,
+        average: Average | None = None,
     ) -> None:
-        self.device = data.images.device
+        self.device = data.labels.device
         self._model, self._data, self._optimizer, self._plan = model, data, optimizer, plan
         self._objective, self._schedule = objective, as_schedule(weight_of(objective))
         self._captures = self.device.type == "cuda" and world_size() == 1
         self._step = self._wrapped(TrainStep(model, objective))
+        self._average = average
         self._augmenting = torch.Generator(self.device)
         self._tables = _Tables(len(data), self._local_size(), data.replicas, self.device)
-        self._replays: dict[bool, torch.cuda.CUDAGraph] = {}
+        self._replays: dict[tuple[bool, int], torch.cuda.CUDAGraph] = {}
+        self._memory = torch.cuda.graph_pool_handle() if self._captures else None
         self._names: dict[bool, list[str]] = {}
 
     def epoch(self, number: int, progress: Callable[[int], None] = lambda batch: None) -> dict[str, Tensor]:
@@ -63,9 +73,9 @@ class Engine:
         self._model.train()
         steps = range(number * len(self._data), (number + 1) * len(self._data))
         weights = [self._schedule(step) for step in steps]
-        self._begin(number, steps, weights)
-        for batch, (step, weight) in enumerate(zip(steps, weights, strict=True)):
-            self._run(switched_off(weight), step)
+        widths = self._begin(number, steps, weights)
+        for batch, (step, weight, width) in enumerate(zip(steps, weights, widths, strict=True)):
+            self._run(switched_off(weight), width, step)
             progress(batch)
         names = max((self._names[switched_off(weight)] for weight in weights), key=len)
         log = mean_over_processes(self._tables.log).cpu()
@@ -90,26 +100,28 @@ class Engine:
             raise ValueError(f"batch_size={self._data.batch_size} must be a multiple of the {world_size()} processes")
         return size
 
-    def _begin(self, number: int, steps: range, weights: list[float]) -> None:
-        """All that is drawn and scheduled for an epoch; each process has its part of every batch."""
-        whole = self._data.order(number)[: len(steps) * self._data.batch_size].view(len(steps), world_size(), -1)
+    def _begin(self, number: int, steps: range, weights: list[float]) -> tuple[int, ...]:
+        """All that is drawn and scheduled for an epoch, each process with its part of every batch; the widths."""
+        batches = self._data.batches(number)
+        whole = batches.rows.view(len(steps), world_size(), -1)
         self._tables.fill(whole[:, rank()], [self._plan.learning_rate(step) for step in steps], weights)
         seed = epoch_seed(self._data.seed, number, rank())
         self._augmenting.manual_seed(seed)
         _default_generator(self.device).manual_seed(seed + 1)
+        return batches.widths
 
-    def _run(self, quiet: bool, step: int) -> None:
+    def _run(self, quiet: bool, width: int, step: int) -> None:
         if not self._captures:
-            self._plainly(quiet, step)
+            self._plainly(quiet, width, step)
             return
-        if quiet not in self._replays:
-            self._replays[quiet] = self._captured(quiet, step)
-        self._replays[quiet].replay()
+        if (quiet, width) not in self._replays:
+            self._replays[quiet, width] = self._captured(quiet, width, step)
+        self._replays[quiet, width].replay()
 
-    def _plainly(self, quiet: bool, step: int) -> None:
+    def _plainly(self, quiet: bool, width: int, step: int) -> None:
         """One step, at the tables' counter."""
         tables = self._tables
-        x, y = self._data.batch(tables.now(tables.rows), self._augmenting)
+        x, y = self._data.batch(tables.now(tables.rows), self._augmenting, width)
         for group in self._optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
                 group["lr"].copy_(tables.now(tables.rates))
@@ -121,25 +133,28 @@ class Engine:
                 loss = self._step(x, y, step)
             loss.total.backward()
         self._optimizer.step()
+        if self._average is not None:
+            self._average.update()
         self._names[quiet] = list(loss.parts)
         tables.note(loss.parts.values())
 
-    def _captured(self, quiet: bool, step: int) -> torch.cuda.CUDAGraph:
+    def _captured(self, quiet: bool, width: int, step: int) -> torch.cuda.CUDAGraph:
         """A graph of one step. The steps that warm up are undone: weights, optimizer, counter and draws come back."""
         live = self._objective if quiet else with_weight(self._objective, LiveWeight(self._tables))
         self._step = TrainStep(self._model, live)
         undo = [_snapshot(self._model, self._optimizer), self._tables.snapshot()]
+        undo += [] if self._average is None else [self._average.snapshot()]
         draws = [(each, each.get_state()) for each in (self._augmenting, _default_generator(self.device))]
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             for _ in range(_WARM_UP):
-                self._plainly(quiet, step)
+                self._plainly(quiet, width, step)
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._augmenting)
-        with torch.cuda.graph(graph):
-            self._plainly(quiet, step)
+        with torch.cuda.graph(graph, pool=self._memory):
+            self._plainly(quiet, width, step)
         for bring_back in undo:
             bring_back()
         for generator, state in draws:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from poise.classifier import Classifier
-from poise.data.loader import DeviceLoader
+from poise.data.loader import Batches, DeviceLoader
 from poise.objectives.contrast import Contrast
 from poise.objectives.objective import Loss, Objective, switched_off
 from poise.schedules import Ramp, Schedule, as_schedule
@@ -32,8 +32,8 @@ class FleetLoader:
     loaders: tuple[DeviceLoader, ...]
 
     @property
-    def images(self) -> Tensor:
-        return self.loaders[0].images
+    def labels(self) -> Tensor:
+        return self.loaders[0].labels
 
     @property
     def batch_size(self) -> int:
@@ -51,11 +51,12 @@ class FleetLoader:
     def __len__(self) -> int:
         return len(self.loaders[0])
 
-    def order(self, number: int) -> Tensor:
-        return torch.stack([loader.order(number) for loader in self.loaders], dim=1).flatten()
+    def batches(self, number: int) -> Batches:
+        each = [loader.batches(number) for loader in self.loaders]
+        return Batches(torch.stack([batches.rows for batches in each], dim=2).flatten(1), each[0].widths)
 
-    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return self.loaders[0].batch(rows, generator)
+    def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Input, Tensor]:
+        return self.loaders[0].batch(rows, generator, width)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from poise.data.loader import Loader
 from poise.distributed import rank, share, world_size
 from poise.objectives.objective import Objective
+from poise.training.average import Average
 from poise.training.checkpoint import Checkpoint, newest, restore, save
 from poise.training.engine import Engine
 from poise.training.errors import NotFinite, OutOfTime, TrainingError
@@ -68,7 +69,7 @@ def fit(
     warn: Callable[[str], None] = lambda sentence: None,
     note: Callable[[list[Entry]], None] = lambda log: None,
 ) -> Fit:
-    """Train a model in place.
+    """Train a model in place; where the plan averages weights, it ends with the average.
 
     folder      keeps checkpoints, and holds those of an earlier run to go on with.
     branch      the checkpoint to begin with where the folder has none: the end of a shared trunk.
@@ -80,30 +81,34 @@ def fit(
     note        given the log after every epoch.
     """
     begun, last = time.monotonic(), plan.epochs if until is None else until
-    optimizer = plan.optimizer(model.parameters(), data.images.device)
-    log, spent, trunk = _resumed(model, optimizer, folder, branch, warn)
+    optimizer = plan.optimizer(model.parameters(), data.labels.device)
+    average = None if plan.average is None else Average(model, plan.average)
+    log, spent, trunk = _resumed(model, optimizer, average, folder, branch, warn)
     with _surroundings(model, plan, data), _clear_about_memory(plan):
-        engine = Engine(model, objective, data, optimizer, plan)
+        engine = Engine(model, objective, data, optimizer, plan, average)
         kept = time.monotonic()
         for epoch in range(len(log), last):
             entry = _train(engine, data, plan, epoch, last, log, progress, begun)
             if validate is not None:
-                with _uncompiled(model):
+                with _uncompiled(model), nullcontext() if average is None else average.in_place():
                     entry |= validate(model)
             log.append(entry)
             note(log)
             over = epoch + 1 < last and share(time.monotonic() >= deadline)
             if folder is not None and (over or time.monotonic() - kept >= keep_every or epoch + 1 == last):
-                _keep(folder, model, optimizer, log, trunk, spent + time.monotonic() - begun)
+                _keep(folder, model, optimizer, average, log, trunk, spent + time.monotonic() - begun)
                 kept = time.monotonic()
             if over:
                 raise OutOfTime(f"the time is over after epoch {epoch + 1} of {last}: the same command goes on")
+    if average is not None:
+        average.give()
     return Fit(log, spent + time.monotonic() - begun, engine.description, trunk)
 
 
 def _resumed(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
+    average: Average | None,
     folder: Path | None,
     branch: Checkpoint | None,
     warn: Callable[[str], None],
@@ -116,7 +121,7 @@ def _resumed(
     processes = found.facts["processes"]
     if processes != world_size():
         raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
-    restore(found, model, optimizer)
+    restore(found, model, optimizer, average)
     log = list(found.facts["log"])
     return log, float(found.facts["seconds"]), len(log) if own is None else int(found.facts.get("trunk", 0))
 
@@ -167,17 +172,23 @@ def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
 
 
 def _keep(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, log: list[Entry], trunk: int, seconds: float
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: Average | None,
+    log: list[Entry],
+    trunk: int,
+    seconds: float,
 ) -> None:
     if rank() == 0:
         facts = {"log": log, "trunk": trunk, "seconds": seconds, "processes": world_size()}
-        save(folder, len(log), model, optimizer, facts)
+        save(folder, len(log), model, optimizer, facts, average)
 
 
 @contextmanager
 def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
     """The caller's random state, cuDNN's setting and the model's own embed come back."""
-    device = data.images.device
+    device = data.labels.device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
         compiled = plan.compile and device.type == "cuda" and hasattr(model, "embed")

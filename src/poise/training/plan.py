@@ -62,6 +62,7 @@ class Plan:
     """epochs over the data in batches of `batch_size`, over all processes together; the rate is a function of the step.
 
     compile  use torch.compile on a GPU: worth a minute of compiling if the run is longer than a few.
+    average  the decay of an average of the weights over the steps, which is validated and tested; None: the last ones.
     """
 
     epochs: int
@@ -70,10 +71,13 @@ class Plan:
     learning_rate: Schedule
     precision: Precision = "float32"
     compile: bool = False
+    average: float | None = None
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs={self.epochs} and batch_size={self.batch_size} must be at least 1")
+        if self.average is not None and not 0 <= self.average < 1:
+            raise ValueError(f"average={self.average} must lie in [0, 1)")
         require_choice("precision", self.precision, "float32", "bfloat16")
 
     @property
