@@ -18,9 +18,9 @@ from poise.corruptions.profiles import PROFILES
 from poise.protocols import CORRUPTIONS, SEVERITIES
 from poise.robustness.arrays import write_arrays
 from poise.robustness.output import Making, OutputError, device_for
-from poise.robustness.parts import new_file
 from poise.robustness.pictures import require_outside, write_pictures
 from poise.robustness.sheet import contact_sheet
+from poise.whole import new_file
 
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
@@ -124,7 +124,7 @@ def _write(source: str, labels: Path | None, out: Path, making: Making, resize: 
 def _draw(source: str, number: int, sheet: Path, making: Making, resize: bool, device: torch.device) -> None:
     pixels = one_image(source, number, making, resize)
     picture = contact_sheet(pixels, making, number, max(1, 96 // max(pixels.shape[:2])), device)
-    with new_file(sheet.parent, sheet.name) as stream:
+    with new_file(sheet, within=sheet.parent) as stream:
         picture.save(stream, _FORMATS[sheet.suffix.lower()])
     typer.echo(f"{sheet}: {picture.width} x {picture.height} pixels")
 

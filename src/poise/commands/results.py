@@ -9,6 +9,8 @@ from pathlib import Path
 
 import typer
 
+from poise.whole import new_file
+
 
 @contextmanager
 def failures() -> Iterator[None]:
@@ -30,10 +32,9 @@ def failures() -> Iterator[None]:
 
 def write(path: Path, content: str) -> None:
     """Write a file, and say so."""
-    from poise.reporting.files import write_whole
-
     try:
-        write_whole(path, content)
+        with new_file(path) as stream:
+            stream.write(content.encode())
     except OSError as error:
         sys.exit(f"poise: {path} cannot be written: {error.strerror or error}")
     typer.echo(str(path))

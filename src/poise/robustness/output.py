@@ -15,7 +15,7 @@ from poise.choices import require_whole
 from poise.corruptions.corrupt import Corruption, corrupt
 from poise.corruptions.jpeg import Jpeg
 from poise.protocols import CORRUPTIONS, SEVERITIES
-from poise.robustness.parts import is_part, new_file, sweep
+from poise.whole import is_part, new_file, sweep
 
 Progress = Callable[[str, int, int], None]
 _MANIFEST = "corruption.json"
@@ -80,7 +80,7 @@ def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     sweep(out)
     if not manifest.exists():
-        with new_file(out, _MANIFEST) as stream:
+        with new_file(manifest, within=out) as stream:
             stream.write(json.dumps(facts, indent=1).encode())
 
 
