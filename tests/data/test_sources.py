@@ -123,7 +123,7 @@ def test_every_story_is_told_if_all_ways_fail(offer, server: Server, tmp_path: P
         sources.get("mnist", tmp_path / "nowhere")
     assert "nowhere does not exist" in str(error.value)
     assert "answers 404" in str(error.value)
-    with pytest.raises(DataNotFound, match="no set is called 'nmist'; there are mnist"):
+    with pytest.raises(DataNotFound, match="no set is called 'nmist': did you mean 'mnist'"):
         sources.get("nmist")
 
 

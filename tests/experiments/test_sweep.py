@@ -226,7 +226,7 @@ def test_wrong_choices_fail_at_once(choices: dict, sentence: str) -> None:
 
 
 def test_a_wrong_method_fails_at_once() -> None:
-    with pytest.raises(ValueError, match=r"no method is called 'FLC': there are XE, CL\+Gaussian, FCL"):
+    with pytest.raises(ValueError, match=r"no method is called 'FLC': did you mean 'FCL'"):
         Sweep(EXPERIMENT, "FLC", {PEAK: (0.1,)})
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import Any
 
+from poise.choices import require_known
 from poise.experiments.experiment import Experiment
 from poise.experiments.sweep import Sweep
 
@@ -20,16 +23,17 @@ def names() -> Iterator[str]:
 
 def find(name: str, quick: bool = False) -> Experiment:
     """The experiment of this name, or its quick version."""
-    module = import_module(_FILES[_known("experiment", name, _FILES)])
+    module = _module(name)
     experiment: Experiment = module.QUICK if quick else module.EXPERIMENT
     return experiment
 
 
 def find_sweep(name: str, which: str | None = None, quick: bool = False) -> tuple[str, Sweep]:
     """A sweep of the experiment of this name and what it is called; the first one if none is asked for."""
-    module = import_module(_FILES[_known("experiment", name, _FILES)])
+    module = _module(name)
     sweeps: dict[str, Sweep] = module.QUICK_SWEEPS if quick else module.SWEEPS
-    chosen = next(iter(sweeps)) if which is None else _known("sweep", which, sweeps)
+    chosen = next(iter(sweeps)) if which is None else which
+    require_known("sweep", chosen, sweeps)
     return chosen, sweeps[chosen]
 
 
@@ -40,7 +44,7 @@ def about(name: str) -> str:
 
 def from_file(path: Path) -> Experiment:
     """EXPERIMENT of a user's own Python file, which is run for it."""
-    found = runpy.run_path(str(path)).get("EXPERIMENT")
+    found = _named(path, "EXPERIMENT")
     if not isinstance(found, Experiment):
         raise ValueError(f"{path} has no EXPERIMENT, a poise.experiments.experiment.Experiment")
     return found
@@ -48,14 +52,22 @@ def from_file(path: Path) -> Experiment:
 
 def sweep_from_file(path: Path) -> Sweep:
     """SWEEP of a user's own Python file, which is run for it."""
-    found = runpy.run_path(str(path)).get("SWEEP")
+    found = _named(path, "SWEEP")
     if not isinstance(found, Sweep):
         raise ValueError(f"{path} has no SWEEP, a poise.experiments.sweep.Sweep")
     return found
 
 
-def _known(kind: str, name: str, names: Iterable[str]) -> str:
-    if name not in (known := list(names)):
-        near = get_close_matches(name, known, n=1, cutoff=0)
-        raise ValueError(f"no {kind} is called {name!r}: did you mean {near[0]!r}?")
-    return name
+def _module(name: str) -> ModuleType:
+    require_known("experiment", name, _FILES)
+    return import_module(_FILES[name])
+
+
+def _named(path: Path, name: str) -> Any:
+    """What a file calls so, when it has run."""
+    try:
+        return runpy.run_path(str(path)).get(name)
+    except Exception as error:  # whatever a file of someone else's may raise
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+        place = f"{path}, line {lines[-1]}" if lines else f"{path}"
+        raise ValueError(f"{place}: {type(error).__name__}: {error}") from None

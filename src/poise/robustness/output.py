@@ -86,9 +86,9 @@ def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
 
 def device_for(name: str) -> torch.device:
     """A device that is there and can do it: the corruptions need float64, which not every kind has."""
-    device = torch.device(name)
-    if device.type not in ("cpu", "cuda"):
+    if name.partition(":")[0] not in ("cpu", "cuda"):
         raise ValueError(f"device {name!r}: the corruptions run on cpu and cuda")
+    device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device {name!r}: there is none here, use cpu")
     return device
