@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -86,7 +87,7 @@ def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
 
 def device_for(name: str) -> torch.device:
     """A device that is there and can do it: the corruptions need float64, which not every kind has."""
-    if name.partition(":")[0] not in ("cpu", "cuda"):
+    if not re.fullmatch(r"(cpu|cuda)(:\d+)?", name):
         raise ValueError(f"device {name!r}: the corruptions run on cpu and cuda")
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
