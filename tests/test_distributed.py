@@ -76,6 +76,7 @@ def _gradients(number: int, size: int) -> dict[str, list[torch.Tensor]]:
     return grads
 
 
+@pytest.mark.miniature
 def test_two_processes_give_the_gradients_of_one(two: list[dict[str, Any]]) -> None:
     expected = _gradients(0, 1)
     for process in two:
@@ -91,6 +92,7 @@ def _gathered(number: int, size: int) -> dict[str, object]:
     return {"pool": pool.detach(), "own": own, "grad": x.grad, "who": (rank(), world_size())}
 
 
+@pytest.mark.miniature
 def test_gather_has_all_rows_and_the_gradient_of_all_processes(two: list[dict[str, Any]]) -> None:
     first, second = (process["_gathered"] for process in two)
     rows = torch.cat([torch.arange(6.0).view(3, 2), torch.arange(6.0).view(3, 2) + 10])
@@ -125,6 +127,7 @@ def _trains_with_batch_norm(number: int, size: int) -> list[torch.Tensor]:
     return [p.detach() for p in step.parameters()]
 
 
+@pytest.mark.miniature
 def test_processes_stay_in_step_with_gradient_utility_and_batch_norm(two: list[dict[str, Any]]) -> None:
     first, second = (process["_trains_with_batch_norm"] for process in two)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

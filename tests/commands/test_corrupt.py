@@ -234,6 +234,7 @@ def test_a_damaged_picture_on_a_sheet_is_named(tmp_path: Path, monkeypatch) -> N
     assert end.startswith(f"poise: {tmp_path / 'a.png'}: ")
 
 
+@pytest.mark.miniature
 def test_ctrl_c_leaves_whole_files_and_goes_on(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.tile(ARRAY, (300, 1, 1, 1)))
     command = [sys.executable, "-m", "poise", "corrupt", str(tmp_path / "x.npy"), "--out", str(tmp_path / "c")]

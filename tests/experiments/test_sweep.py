@@ -73,6 +73,7 @@ SECRET = dataclasses.replace(
 )
 
 
+@pytest.mark.miniature
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
 def test_the_best_value_is_found(tmp_path: Path, sampler: str) -> None:
     assert len(began(tmp_path, sampler=sampler)) == 4
@@ -82,6 +83,7 @@ def test_the_best_value_is_found(tmp_path: Path, sampler: str) -> None:
     assert began(tmp_path, sampler=sampler) == []
 
 
+@pytest.mark.miniature
 def test_trials_share_the_trunk_and_more_seeds_run_only_what_is_missing(tmp_path: Path) -> None:
     sweep = dataclasses.replace(SWEEP, choices={PEAK: (1e-3, 1e-2)})
     began(tmp_path, sweep)
@@ -152,6 +154,7 @@ def command(out: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(call, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.miniature
 def test_killed_and_shared_by_two_processes_every_trial_is_run_once(tmp_path: Path) -> None:
     killed = command(tmp_path)
     for _ in range(900):
@@ -195,6 +198,7 @@ def test_trials_are_no_rows_of_the_table(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+@pytest.mark.miniature
 def test_the_page_has_a_figure_for_each_parameter(tmp_path: Path) -> None:
     began(tmp_path)
     page = sweep_page(load_sweep(tmp_path / "blobs/sweeps/own"))
