@@ -44,6 +44,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.miniature
 def test_a_full_disk_is_a_sentence_and_leaves_nothing_half_written(small_disk: Path, monkeypatch) -> None:
     end = str(ended(monkeypatch, "run", FILE, "--out", small_disk, "--device", "cpu", "--quiet"))
     assert end.startswith(f"poise: {small_disk}/blobs/") and "\n" not in end

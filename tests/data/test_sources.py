@@ -141,6 +141,7 @@ def _get_slowly(folder: Path, meeting: Path, number: int, results) -> None:
     results.put(sources.get("mnist", folder))
 
 
+@pytest.mark.miniature
 def test_of_several_processes_at_once_one_works_and_the_others_wait(tmp_path: Path, cache_folder: Path) -> None:
     folder, meeting = write_folder(idx_files(digits()), tmp_path / "mine"), tmp_path / "meeting"
     meeting.mkdir()

@@ -83,6 +83,7 @@ def test_the_log_says_what_happened() -> None:
     assert done.engine == "eager, float32"
 
 
+@pytest.mark.miniature
 @pytest.mark.parametrize("stop", [1, 2, 3])
 @pytest.mark.parametrize("optimizer", [Adam(), SGD(weight_decay=1e-3)])
 def test_a_run_that_stopped_ends_as_if_it_had_not(stop: int, optimizer: object, tmp_path: Path) -> None:
@@ -93,6 +94,7 @@ def test_a_run_that_stopped_ends_as_if_it_had_not(stop: int, optimizer: object, 
     assert same(straight, again) and losses(resumed) == losses(whole)
 
 
+@pytest.mark.miniature
 def test_a_stop_in_mid_epoch_costs_that_epoch_only(tmp_path: Path) -> None:
     straight, _ = train()
 
@@ -107,6 +109,7 @@ def test_a_stop_in_mid_epoch_costs_that_epoch_only(tmp_path: Path) -> None:
     assert same(straight, again)
 
 
+@pytest.mark.miniature
 def test_a_branch_equals_the_straight_run(tmp_path: Path) -> None:
     train(XE(), folder=tmp_path, until=2)
     trunk = newest(tmp_path, print)
@@ -116,6 +119,7 @@ def test_a_branch_equals_the_straight_run(tmp_path: Path) -> None:
         assert same(straight, branched) and losses(done) == losses(whole)
 
 
+@pytest.mark.miniature
 @pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b[:200] + b"\0\1\2" + b[203:], lambda b: b""])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(damage: Callable, tmp_path: Path) -> None:
     straight, _ = train()
