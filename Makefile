@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: test check lint types readme network reproduce clean
+.PHONY: test unit check lint types readme network reproduce clean
 
 test: $(READY)
 	$(BIN)/pytest
+
+unit: $(READY)
+	$(BIN)/pytest -m "not miniature and not readme and not network"
 
 check: lint types test readme
 

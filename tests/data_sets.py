@@ -226,7 +226,7 @@ class Server:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.handle_error = lambda *arguments: None  # clients that hang up are part of the tests
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         path, wanted = handler.path, handler.headers.get("Range")

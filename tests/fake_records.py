@@ -1,12 +1,13 @@
 """Experiments that nobody ran: realistic records, drawn from a seed, written as a runner writes them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
-from poise.reporting.files import VERSION, write_json
+from poise.reporting.files import VERSION
 
 RECIPE = (
     "Recipe(name='{method}', model=LeNet(widths=(6, 16), units=(120, 84)), objective=FCL(utility=GradientUtility("
@@ -39,10 +40,10 @@ def mnist(out: Path, seeds: int = 6, methods: tuple[str, ...] = tuple(MNIST)) ->
             m: {t: {"mean": v, "std": 0.01} for t, v in zip(TESTS, row, strict=True)} for m, row in PAPER.items()
         },
     }
-    write_json(folder / "experiment.json", experiment)
+    _write(folder / "experiment.json", experiment)
     for method in methods:
         for seed in range(seeds):
-            write_json(path_of(folder, method, seed), mnist_record(method, seed))
+            _write(path_of(folder, method, seed), mnist_record(method, seed))
     return folder
 
 
@@ -106,12 +107,12 @@ def cifar(out: Path, name: str = "cifar-10-c", seeds: int = 5) -> Path:
         "rare_classes": [],
         "class_names": [],
     }
-    write_json(folder / "experiment.json", experiment)
+    _write(folder / "experiment.json", experiment)
     for place, method in enumerate(methods):
         for seed in range(seeds):
             draw = np.random.default_rng([seed, place])
             scores = _corrupted(place, draw)
-            write_json(path_of(folder, method, seed), record(name, method, seed, scores, draw))
+            _write(path_of(folder, method, seed), record(name, method, seed, scores, draw))
     return folder
 
 
@@ -141,3 +142,9 @@ def _log(method: str, draw: Any) -> list[dict[str, Any]]:
         return facts | {"validation": validation}
 
     return [line(epoch) for epoch in range(1, 21)]
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Without waiting for the disk, as hundreds of them are written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))

@@ -4,10 +4,13 @@ Three features: a switch, which is on in one example of ten; a key, which decide
 switch is on and means nothing elsewhere; and a third, which decides between classes 0 and 1 where the switch is off.
 """
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, JacobianSensitivity, Objective, Ramp, TopBottom, split
+
+pytestmark = pytest.mark.miniature
 
 
 def batch(size: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,16 +1,24 @@
 """The command line, run in process: what it prints, and its exit codes."""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 from data_sets import digits, idx_files, write_folder
 
 from poise import cli
+from poise.commands.data import data
 from poise.data import cache, catalogue
+
+
+def names_of(group: typer.Typer) -> list[str]:
+    return list(typer.main.get_command(group).commands)  # type: ignore[attr-defined]
+
 
 DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
 
@@ -135,6 +143,50 @@ def test_the_command_line_starts_without_torch() -> None:
 
 def test_help_names_every_command() -> None:
     shown = subprocess.run([sys.executable, "-m", "poise", "--help"], capture_output=True, text=True, check=True).stdout
-    for command in ("list", "data", "reproduce", "run", "table", "report", "corrupt", "bench"):
+    for command in ("list", "data", "reproduce", "run", "sweep", "table", "report", "corrupt", "bench"):
         assert f" {command} " in shown
     assert "\x1b" not in shown
+
+
+COMMANDS = [*((name,) for name in names_of(cli.app) if name != "data"), *(("data", name) for name in names_of(data))]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_has_an_example(monkeypatch, capsys, words: tuple[str, ...]) -> None:
+    assert poise(monkeypatch, *words, "--help") == 0
+    shown = capsys.readouterr().out
+    assert f" poise {' '.join(words)}" in shown.partition("Usage:")[2].partition("\n")[2]
+    assert "\x1b" not in shown
+
+
+def test_lists_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
+    assert poise(monkeypatch, "list", "--json") == 0
+    assert "Table 1" in json.loads(capsys.readouterr().out)["synthetic-mnist"]
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    assert poise(monkeypatch, "data", "get", "mnist", "--from", str(folder), "--quiet") == 0
+    capsys.readouterr()
+    assert poise(monkeypatch, "data", "list", "--json") == 0
+    rows = {row["name"]: row["here_by"] for row in json.loads(capsys.readouterr().out)}
+    assert rows == {**dict.fromkeys(catalogue.CATALOGUE), "mnist": str(folder)}
+
+
+@pytest.mark.miniature
+def test_bench_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
+    words = ("bench", "--share", "0.005", "--epochs", "1", "--device", "cpu", "--json")
+    assert poise(monkeypatch, *words, "--out", str(tmp_path / "times.json")) == 0
+    shown = capsys.readouterr().out
+    assert json.loads(shown) == json.loads((tmp_path / "times.json").read_text())
+    assert all(value > 0 for row in json.loads(shown)["seconds"].values() for value in row.values())
+    assert str(poise(monkeypatch, *words, "--out", str(tmp_path / "no" / "x"))).startswith(
+        f"poise: {tmp_path}/no/x cannot"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("poise re", ["report", "reproduce"]), ("poise data get mn", ["mnist"])]
+)
+def test_a_shell_completes(typed: str, offered: list[str]) -> None:
+    asked = {"_POISE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    code = "import sys; sys.argv = ['poise']; from poise.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True)
+    assert (sorted(done.stdout.split()), done.stderr) == (offered, "")

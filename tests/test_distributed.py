@@ -5,7 +5,9 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -32,9 +34,16 @@ def _process(number: int, size: int, port: int, work: Callable[[int, int], objec
     os._exit(0)  # gloo's threads sometimes abort a process that takes itself down in order
 
 
-def in_processes(size: int, work: Callable[[int, int], object], out: Path) -> list:
-    mp.spawn(_process, (size, free_port(), work, out), nprocs=size)
-    return [torch.load(out / f"{number}.pt") for number in range(size)]
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two processes brings home from all that is asked below: they take seconds to start."""
+    out = tmp_path_factory.mktemp("two")
+    mp.spawn(_process, (2, free_port(), _all, out), nprocs=2)
+    return [torch.load(out / f"{number}.pt") for number in range(2)]
+
+
+def _all(number: int, size: int) -> dict[str, Any]:
+    return {work.__name__: work(number, size) for work in (_gradients, _gathered, _trains_with_batch_norm)}
 
 
 OBJECTIVES = {
@@ -67,11 +76,12 @@ def _gradients(number: int, size: int) -> dict[str, list[torch.Tensor]]:
     return grads
 
 
-def test_two_processes_give_the_gradients_of_one(tmp_path: Path) -> None:
+@pytest.mark.miniature
+def test_two_processes_give_the_gradients_of_one(two: list[dict[str, Any]]) -> None:
     expected = _gradients(0, 1)
-    for process in in_processes(2, _gradients, tmp_path):
+    for process in two:
         for name in OBJECTIVES:
-            for got, want in zip(process[name], expected[name], strict=True):
+            for got, want in zip(process["_gradients"][name], expected[name], strict=True):
                 torch.testing.assert_close(got, want, msg=lambda text, name=name: f"{name}: {text}")
 
 
@@ -82,8 +92,9 @@ def _gathered(number: int, size: int) -> dict[str, object]:
     return {"pool": pool.detach(), "own": own, "grad": x.grad, "who": (rank(), world_size())}
 
 
-def test_gather_has_all_rows_and_the_gradient_of_all_processes(tmp_path: Path) -> None:
-    first, second = in_processes(2, _gathered, tmp_path)
+@pytest.mark.miniature
+def test_gather_has_all_rows_and_the_gradient_of_all_processes(two: list[dict[str, Any]]) -> None:
+    first, second = (process["_gathered"] for process in two)
     rows = torch.cat([torch.arange(6.0).view(3, 2), torch.arange(6.0).view(3, 2) + 10])
     assert torch.equal(first["pool"], rows) and torch.equal(second["pool"], rows)
     assert torch.equal(rows[second["own"]], rows[3:])
@@ -116,8 +127,9 @@ def _trains_with_batch_norm(number: int, size: int) -> list[torch.Tensor]:
     return [p.detach() for p in step.parameters()]
 
 
-def test_processes_stay_in_step_with_gradient_utility_and_batch_norm(tmp_path: Path) -> None:
-    first, second = in_processes(2, _trains_with_batch_norm, tmp_path)
+@pytest.mark.miniature
+def test_processes_stay_in_step_with_gradient_utility_and_batch_norm(two: list[dict[str, Any]]) -> None:
+    first, second = (process["_trains_with_batch_norm"] for process in two)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.miniature
+
 FOLDER = Path(__file__).parents[1] / "examples"
 
 

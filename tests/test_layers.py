@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "poise"
 
 LAYERS = [
-    {"choices"},
+    {"choices", "whole"},
     {"tokens", "losses", "schedules", "distributed", "protocols"},
     {"classifier"},
     {"features", "models", "data", "corruptions", "reporting"},
@@ -25,7 +25,7 @@ CONTRACTS = {
     "corruptions": {
         *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
     },
-    "robustness": {"gallery", "output", "parts", "scores"},
+    "robustness": {"gallery", "output", "scores"},
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst", "sentences"),

@@ -145,6 +145,7 @@ def test_channels_last_reaches_every_view() -> None:
     assert seen == [True, True]
 
 
+@pytest.mark.miniature
 def test_a_compiled_embed_gives_the_same_step() -> None:
     torch._dynamo.reset()
     model, (x, y) = ConvNet(), images()

@@ -21,7 +21,7 @@ def test_all_is_what_can_be_asked_for_and_what_type_checkers_see() -> None:
 
 
 def test_the_package_alone_does_not_load_torch() -> None:
-    code = "import sys, poise; assert 'torch' not in sys.modules; poise.XE; assert 'torch' in sys.modules"
+    code = "import sys, poise; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -1,7 +1,9 @@
-"""Settings that are one of a few words, or whole numbers."""
+"""Settings that are one of a few words, names among known ones, or whole numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -10,6 +12,14 @@ def require_choice(name: str, value: str, *allowed: str) -> None:
     """ValueError unless `value` is one of the allowed words."""
     if value not in allowed:
         raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
+
+
+def require_known(kind: str, name: str, names: Iterable[str]) -> None:
+    """ValueError, with the nearest of the names, unless it is one of them."""
+    if name not in (known := list(names)):
+        near = get_close_matches(str(name), known, n=1, cutoff=0)
+        every = ", ".join(map(repr, known))
+        raise ValueError(f"no {kind} is called {name!r}: did you mean {near[0]!r}? There are {every}")
 
 
 def is_whole(value: Any) -> bool:

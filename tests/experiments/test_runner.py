@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,7 +20,10 @@ from poise.experiments.trunks import quiet_steps
 from poise.reporting.records import load
 from poise.training.errors import TrainingError
 
+pytestmark = pytest.mark.miniature
+
 CPU = torch.device("cpu")
+FILE = Path(__file__).parents[1] / "miniature.py"
 
 
 def run(out: Path, experiment: object = EXPERIMENT, methods=None, seeds=None, **options: object) -> list[Event]:
@@ -119,8 +121,7 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
 
 
 def command(out: Path, *words: str) -> list[str]:
-    file = Path(__file__).parents[1] / "miniature.py"
-    return [sys.executable, "-m", "poise", "run", str(file), "--out", str(out), "--device", "cpu", *words]
+    return [sys.executable, "-m", "poise", "run", str(FILE), "--out", str(out), "--device", "cpu", *words]
 
 
 def test_killed_and_run_again_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
@@ -143,60 +144,24 @@ def test_killed_and_run_again_it_ends_as_if_nothing_had_happened(tmp_path: Path)
             assert [entry["loss"] for entry in one["log"]] == [entry["loss"] for entry in other["log"]]
 
 
-def test_two_runners_share_the_work(tmp_path: Path) -> None:
+def test_of_two_runners_in_one_folder_each_run_is_trained_by_one(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": "src:tests"}
-    done = subprocess.run(
-        command(tmp_path, "--jobs", "2"), env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    both = [
+        subprocess.Popen(command(tmp_path), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    ends = [runner.communicate() for runner in both]
+    assert [runner.returncode for runner in both] == [0, 0], ends
+    tested = [line for _, heard in ends for line in heard.splitlines() if line.endswith("is tested")]
+    assert len(tested) == len(set(tested)) == 6
     (results,) = load(tmp_path / "blobs")
     assert len(results.records) == 6
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 256 kB, where one may be mounted."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], check=False)
-    if done.returncode != 0:
-        pytest.skip("no small disk can be mounted here")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def test_a_full_disk_is_a_sentence_and_leaves_nothing_half_written(small_disk: Path) -> None:
+def test_jobs_are_as_many_processes_and_all_their_records_are_named(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": "src:tests"}
-    done = subprocess.run(command(small_disk), env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "cannot be written" in done.stderr and "Traceback" not in done.stderr
-    assert not list(small_disk.rglob("*.part"))
-
-
-def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": "src:tests"}
-    (tmp_path / "file").write_text("x")
-    for place in (Path("/proc/nowhere"), tmp_path / "file" / "runs"):
-        done = subprocess.run(command(place), env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and done.stderr.startswith("poise: /") and "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("run", "nowhere.py"), "nowhere.py is not a file"),
-        (("run", "tests/toys.py"), "has no EXPERIMENT"),
-        (("run", "tests/miniature.py", "--method", "FLC"), "no method is called 'FLC'"),
-        (("run", "tests/miniature.py", "--device", "gpu"), "device 'gpu'"),
-        (("reproduce", "synthetic-mnits"), "did you mean 'synthetic-mnist'"),
-    ],
-)
-def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypatch, capsys) -> None:
-    from poise import cli
-
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys, "argv", ["poise", *words])
-    with pytest.raises(SystemExit) as end:
-        cli.run()
-    assert end.value.code == 2
-    assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    words = command(tmp_path, "--jobs=2", "--seeds", "1", "--json", "--quiet")
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = [f"{tmp_path}/blobs/{method}/seed-00/record.json" for method in ("xe", "cl-gaussian", "fcl")]
+    assert json.loads(done.stdout) == {"folder": f"{tmp_path}/blobs", "records": names}

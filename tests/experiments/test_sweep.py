@@ -73,6 +73,7 @@ SECRET = dataclasses.replace(
 )
 
 
+@pytest.mark.miniature
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
 def test_the_best_value_is_found(tmp_path: Path, sampler: str) -> None:
     assert len(began(tmp_path, sampler=sampler)) == 4
@@ -82,6 +83,7 @@ def test_the_best_value_is_found(tmp_path: Path, sampler: str) -> None:
     assert began(tmp_path, sampler=sampler) == []
 
 
+@pytest.mark.miniature
 def test_trials_share_the_trunk_and_more_seeds_run_only_what_is_missing(tmp_path: Path) -> None:
     sweep = dataclasses.replace(SWEEP, choices={PEAK: (1e-3, 1e-2)})
     began(tmp_path, sweep)
@@ -94,6 +96,7 @@ def test_trials_share_the_trunk_and_more_seeds_run_only_what_is_missing(tmp_path
     assert [trial.summary.seeds for trial in load_sweep(tmp_path / "blobs/sweeps/own").trials] == [2, 2]
 
 
+@pytest.mark.miniature
 def test_no_test_set_is_looked_at(tmp_path: Path) -> None:
     began(tmp_path, SECRET)
     for path in records(tmp_path):
@@ -111,12 +114,14 @@ def test_the_score_may_be_a_mean_of_validations(tmp_path: Path) -> None:
         search(tmp_path / "b", dataclasses.replace(sweep, score=("clean",))).run()
 
 
+@pytest.mark.miniature
 def test_trials_limit_the_search(tmp_path: Path) -> None:
     assert len(began(tmp_path, trials=1)) == 1
     assert "1 of 4 settings tried" in sweep_text(load_sweep(tmp_path / "blobs/sweeps/own"))
     assert len(began(tmp_path, trials=2)) == 1
 
 
+@pytest.mark.miniature
 def test_a_sampler_that_repeats_itself_ends_the_search(tmp_path: Path, monkeypatch) -> None:
     import optuna
 
@@ -125,6 +130,7 @@ def test_a_sampler_that_repeats_itself_ends_the_search(tmp_path: Path, monkeypat
     assert len(began(tmp_path, sampler="tpe")) == 1
 
 
+@pytest.mark.miniature
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
 def test_an_interrupted_trial_goes_on_and_finished_ones_are_left(tmp_path: Path, sampler: str) -> None:
     done: list[str] = []
@@ -152,6 +158,7 @@ def command(out: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(call, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.miniature
 def test_killed_and_shared_by_two_processes_every_trial_is_run_once(tmp_path: Path) -> None:
     killed = command(tmp_path)
     for _ in range(900):
@@ -172,6 +179,7 @@ def test_killed_and_shared_by_two_processes_every_trial_is_run_once(tmp_path: Pa
     assert sweep_text(swept) in {out.rsplit("\n", 2)[0] for out, _ in ends}
 
 
+@pytest.mark.miniature
 def test_a_setting_that_is_not_finite_fails_alone(tmp_path: Path) -> None:
     began(tmp_path, dataclasses.replace(SWEEP, choices={PEAK: (float("inf"), 1e-2)}))
     swept = load_sweep(tmp_path / "blobs/sweeps/own")
@@ -195,6 +203,7 @@ def test_trials_are_no_rows_of_the_table(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+@pytest.mark.miniature
 def test_the_page_has_a_figure_for_each_parameter(tmp_path: Path) -> None:
     began(tmp_path)
     page = sweep_page(load_sweep(tmp_path / "blobs/sweeps/own"))
@@ -226,7 +235,7 @@ def test_wrong_choices_fail_at_once(choices: dict, sentence: str) -> None:
 
 
 def test_a_wrong_method_fails_at_once() -> None:
-    with pytest.raises(ValueError, match=r"no method is called 'FLC': there are XE, CL\+Gaussian, FCL"):
+    with pytest.raises(ValueError, match=r"no method is called 'FLC': did you mean 'FCL'"):
         Sweep(EXPERIMENT, "FLC", {PEAK: (0.1,)})
 
 

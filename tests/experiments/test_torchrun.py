@@ -12,6 +12,8 @@ from miniature import EXPERIMENT
 
 from poise.experiments.runner import Runner
 
+pytestmark = pytest.mark.miniature
+
 FILE = Path(__file__).parents[1] / "miniature.py"
 
 

@@ -56,8 +56,9 @@ def test_probes_estimate_within_their_standard_error() -> None:
 def test_probes_are_unbiased_for_the_squared_norm() -> None:
     model, x = Smooth(5).double(), torch.rand(1, 5, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
-    squares = torch.stack([JacobianSensitivity(probes=1)(model, x, generator) ** 2 for _ in range(3000)])
-    torch.testing.assert_close(squares.mean(0), JacobianSensitivity()(model, x) ** 2, rtol=0.1, atol=0)
+    squares = JacobianSensitivity(probes=1)(model, x.expand(30_000, 5), generator) ** 2
+    expected = JacobianSensitivity()(model, x)[0] ** 2
+    torch.testing.assert_close(squares.mean(0), expected, rtol=0.04, atol=0)
 
 
 def test_exact_has_no_error_and_probes_are_reproducible() -> None:

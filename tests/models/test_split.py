@@ -111,6 +111,7 @@ def test_values_that_are_not_finite_are_named_as_such() -> None:
     assert objective(split(broken), x, y).total.isnan()
 
 
+@pytest.mark.miniature
 def test_a_wrong_head_is_found_by_an_objective_when_embed_is_compiled() -> None:
     classifier = split(Softmaxed(), head="classifier.2")
     classifier.embed = torch.compile(classifier.embed, backend="eager")
@@ -212,6 +213,7 @@ def test_timm_s_own_word_for_the_head() -> None:
     assert split(Timm()).head_name == "classifier.2"
 
 
+@pytest.mark.miniature
 def test_a_compiled_model_is_refused() -> None:
     with pytest.raises(ValueError, match="split the model first"):
         split(torch.compile(Nested()))

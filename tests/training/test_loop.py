@@ -4,13 +4,14 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from miniature import EXPERIMENT, STEPS, blobs
 from torch import nn
 
-from poise import XE, Constant, LeNet, Standard
+from poise import XE, Constant, LeNet, Loss, Standard
 from poise.data.loader import DeviceLoader, epoch_seed, on_device
 from poise.training.checkpoint import newest
 from poise.training.errors import TrainingError
@@ -82,6 +83,7 @@ def test_the_log_says_what_happened() -> None:
     assert done.engine == "eager, float32"
 
 
+@pytest.mark.miniature
 @pytest.mark.parametrize("stop", [1, 2, 3])
 @pytest.mark.parametrize("optimizer", [Adam(), SGD(weight_decay=1e-3)])
 def test_a_run_that_stopped_ends_as_if_it_had_not(stop: int, optimizer: object, tmp_path: Path) -> None:
@@ -92,6 +94,7 @@ def test_a_run_that_stopped_ends_as_if_it_had_not(stop: int, optimizer: object, 
     assert same(straight, again) and losses(resumed) == losses(whole)
 
 
+@pytest.mark.miniature
 def test_a_stop_in_mid_epoch_costs_that_epoch_only(tmp_path: Path) -> None:
     straight, _ = train()
 
@@ -106,6 +109,7 @@ def test_a_stop_in_mid_epoch_costs_that_epoch_only(tmp_path: Path) -> None:
     assert same(straight, again)
 
 
+@pytest.mark.miniature
 def test_a_branch_equals_the_straight_run(tmp_path: Path) -> None:
     train(XE(), folder=tmp_path, until=2)
     trunk = newest(tmp_path, print)
@@ -115,6 +119,7 @@ def test_a_branch_equals_the_straight_run(tmp_path: Path) -> None:
         assert same(straight, branched) and losses(done) == losses(whole)
 
 
+@pytest.mark.miniature
 @pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b[:200] + b"\0\1\2" + b[203:], lambda b: b""])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(damage: Callable, tmp_path: Path) -> None:
     straight, _ = train()
@@ -151,6 +156,47 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpo
     kept = newest(tmp_path, print)
     assert kept is not None and kept.facts["epoch"] == 2
     assert all(tensor.isfinite().all() for tensor in kept.tensors.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class Greedy(XE):
+    """Cross-entropy that finds no memory from a step on."""
+
+    since: int = 0
+
+    def __call__(self, model: nn.Module, x: torch.Tensor, y: torch.Tensor, step: int = 0, **options: Any) -> Loss:
+        if step >= self.since:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        return super().__call__(model, x, y, step, **options)
+
+
+def test_too_little_memory_names_the_setting_to_lower_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"^out of GPU memory: lower batch_size=32, or use precision='bfloat16'"):
+        train(Greedy(since=STEPS + 2), folder=tmp_path, keep_every=0)
+    assert newest(tmp_path, print).facts["epoch"] == 1  # type: ignore[union-attr]
+    straight, _ = train(XE())
+    again, _ = train(XE(), folder=tmp_path)
+    assert same(straight, again)
+
+
+def test_a_checkpoint_that_has_no_room_is_named_and_the_one_before_it_stands(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="no limits on this system")
+    train(folder=tmp_path, keep_every=0, until=2)
+    size = (tmp_path / "checkpoint-0002.safetensors").stat().st_size
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, limits[1]))
+    try:
+        with pytest.raises(TrainingError, match=r"0003.safetensors cannot be written \(File too large\)"):
+            train(folder=tmp_path, keep_every=0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert sorted({path.stem for path in tmp_path.iterdir()}) == ["checkpoint-0001", "checkpoint-0002"]
+
+
+def test_what_a_killed_run_left_half_written_is_swept(tmp_path: Path) -> None:
+    (tmp_path / ".poise-0123.part").write_bytes(b"half")
+    train(folder=tmp_path, until=1)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".safetensors"]
 
 
 def test_another_number_of_processes_is_refused(tmp_path: Path) -> None:

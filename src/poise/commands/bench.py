@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from poise.choices import require_known
+from poise.commands.reproduce import device_of
+from poise.commands.results import Json, usage, write
 
 Case = Annotated[str, typer.Option(help="lenet (synthetic MNIST) or resnet56 (CIFAR).")]
 
@@ -17,6 +21,7 @@ def bench(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs to time, after one that warms up.")] = 3,
     share: Annotated[float, typer.Option(min=0.001, max=1, help="Of the images, for slow machines.")] = 1.0,
     out: Annotated[Path | None, typer.Option(help="A JSON file for the numbers.")] = None,
+    json: Json = False,
 ) -> None:
     """Time epochs of XE and FCL by the engine and by plain eager PyTorch, on random pixels.
 
@@ -24,21 +29,26 @@ def bench(
 
     poise bench --share 0.05
     """
-    from poise.commands.reproduce import device_of
     from poise.experiments.benchmark import CASES, measure
     from poise.experiments.environment import surroundings
 
-    if case not in CASES:
-        raise typer.BadParameter(f"no case is called {case!r}: there are {', '.join(CASES)}", param_hint="--case")
+    with usage("--case"):
+        require_known("case", case, CASES)
     place = device_of(device)
-    typer.echo(f"{CASES[case].name}: seconds of an epoch")
     seconds: dict[str, dict[str, float]] = {}
-    for objective, way, value in measure(CASES[case], place, epochs, share):
-        seconds.setdefault(objective, {})[way] = value
-        typer.echo(f"  {objective:4} {way:20} {value:8.3f}")
-    for objective, row in seconds.items():
+    with usage("--share"):
+        for objective, way, value in measure(CASES[case], place, epochs, share):
+            if not (seconds or json):
+                typer.echo(f"{CASES[case].name}: seconds of an epoch")
+            seconds.setdefault(objective, {})[way] = value
+            if not json:
+                typer.echo(f"  {objective:4} {way:20} {value:8.3f}")
+    for objective, row in {} if json else seconds.items():
         plain, engine = row.values()
         typer.echo(f"  {objective:4} plain / engine {plain / engine:13.2f}")
+    facts = {"case": case, "epochs": epochs, "share": share, "seconds": seconds, **surroundings(place)}
+    record = dumps(facts, indent=1)
     if out is not None:
-        record = {"case": case, "epochs": epochs, "share": share, "seconds": seconds, **surroundings(place)}
-        out.write_text(json.dumps(record, indent=1) + "\n")
+        write(out, f"{record}\n", quiet=json)
+    if json:
+        typer.echo(record)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from poise.commands.results import Quiet
+
 
 def corrupt(
     source: Annotated[
@@ -30,6 +32,7 @@ def corrupt(
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels beside an .npy of images.")] = None,
     image: Annotated[int, typer.Option(help="Which picture goes on the sheet.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    quiet: Quiet = False,
 ) -> None:
     """Corrupt images as CIFAR-10-C and ImageNet-C were made, bit by bit.
 
@@ -41,6 +44,5 @@ def corrupt(
     """
     from poise.commands.corrupting import Order, carry_out
 
-    carry_out(
-        Order(source, out, sheet, corruption, severity, profile, seed, rounding, jpeg, resize, labels, image, device)
-    )
+    making = (corruption, severity, profile, seed, rounding, jpeg, resize)
+    carry_out(Order(source, out, sheet, *making, labels, image, device, quiet))

@@ -13,14 +13,15 @@ import typer
 
 from poise.commands.inputs import SETS, arrays, is_array, one_image, require_there
 from poise.commands.progress import counting
+from poise.commands.results import usage
 from poise.corruptions.corrupt import profile_for
 from poise.corruptions.profiles import PROFILES
 from poise.protocols import CORRUPTIONS, SEVERITIES
 from poise.robustness.arrays import write_arrays
 from poise.robustness.output import Making, OutputError, device_for
-from poise.robustness.parts import new_file
 from poise.robustness.pictures import require_outside, write_pictures
 from poise.robustness.sheet import contact_sheet
+from poise.whole import new_file
 
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
@@ -42,6 +43,7 @@ class Order:
     labels: Path | None
     image: int
     device: str
+    quiet: bool
 
 
 def carry_out(order: Order) -> None:
@@ -54,13 +56,13 @@ def carry_out(order: Order) -> None:
         quality = 85 if (profile != "cifar" if order.jpeg is None else order.jpeg) else None
         names = tuple(dict.fromkeys(order.corruption or CORRUPTIONS))
         severities = tuple(sorted({*(order.severity or SEVERITIES)}))
-        with _usage():
+        with usage():
             making = Making(names, severities, profile, order.seed, order.rounding, quality)
             place = device_for(order.device)
         if sheet is not None:
             _draw(source, order.image, sheet, making, order.resize, place)
         elif out is not None:
-            _write(source, order.labels, out, making, order.resize, place)
+            _write(order, out, making, place)
 
 
 def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Path | None) -> None:
@@ -72,7 +74,7 @@ def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Pat
     if labels is not None and (source in SETS or not is_array(source) or out is None):
         raise typer.BadParameter("labels go with an .npy of images and --out", param_hint="--labels")
     if out is not None and not is_array(source):
-        with _usage():
+        with usage():
             require_outside(Path(source), out)
 
 
@@ -83,16 +85,8 @@ def _profile_of(source: str) -> str:
     if not is_array(source):
         raise typer.BadParameter(f"for pictures name one of {', '.join(PROFILES)}", param_hint="--profile")
     images, _ = arrays(source)
-    with _usage():
+    with usage():
         return profile_for(*images.shape[1:3])
-
-
-@contextmanager
-def _usage() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, RuntimeError) as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 @contextmanager
@@ -106,13 +100,13 @@ def _failures() -> Iterator[None]:
         sys.exit(f"poise: {error.filename}: {error.strerror}" if error.filename else f"poise: {error}")
 
 
-def _write(source: str, labels: Path | None, out: Path, making: Making, resize: bool, device: torch.device) -> None:
-    skipped: dict[str, str] = {}
-    with counting("images" if is_array(source) else "pictures") as report:
+def _write(order: Order, out: Path, making: Making, device: torch.device) -> None:
+    source, skipped = order.source, dict[str, str]()
+    with counting("images" if is_array(source) else "pictures", order.quiet) as report:
         if is_array(source):
-            write_arrays(*arrays(source, labels), out, making, device, report)
+            write_arrays(*arrays(source, order.labels), out, making, device, report)
         else:
-            skipped = write_pictures(Path(source), out, making, resize, device, report)
+            skipped = write_pictures(Path(source), out, making, order.resize, device, report)
     corruptions = _counted(len(making.corruptions), "corruption", "corruptions")
     typer.echo(f"{out}: {corruptions} x {_counted(len(making.severities), 'severity', 'severities')}")
     if skipped:
@@ -124,7 +118,7 @@ def _write(source: str, labels: Path | None, out: Path, making: Making, resize: 
 def _draw(source: str, number: int, sheet: Path, making: Making, resize: bool, device: torch.device) -> None:
     pixels = one_image(source, number, making, resize)
     picture = contact_sheet(pixels, making, number, max(1, 96 // max(pixels.shape[:2])), device)
-    with new_file(sheet.parent, sheet.name) as stream:
+    with new_file(sheet, within=sheet.parent) as stream:
         picture.save(stream, _FORMATS[sheet.suffix.lower()])
     typer.echo(f"{sheet}: {picture.width} x {picture.height} pixels")
 

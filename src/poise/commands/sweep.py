@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from enum import StrEnum
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, bars, device_of, length_of
-from poise.commands.results import failures, write
+from poise.commands.results import Json, Quiet, failures, usage, write
 
 What = Annotated[str, typer.Argument(metavar="NAME|FILE", help="One of `poise list`, or a Python file with a SWEEP.")]
 Name = Annotated[str | None, typer.Option(help="Which sweep of it; for a file, what to call it.")]
@@ -34,6 +36,8 @@ def sweep(
     quick: Quick = False,
     device: Device = "auto",
     fleet: Fleet = False,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Try settings on validation, never on a test set; what is finished is left, what was begun goes on.
 
@@ -45,20 +49,25 @@ def sweep(
     """
     chosen, found = _found(what, name, length_of(compressed, quick))
     with failures():
-        folder = _searched(found, chosen, out, sampler, trials, seeds, device_of(device), fleet)
+        folder = _searched(found, chosen, out, sampler, trials, seeds, device_of(device), fleet, quiet)
         from poise.reporting.sweep_page import sweep_page
         from poise.reporting.sweeps import load_sweep, sweep_text
 
         swept = load_sweep(folder)
-        typer.echo(sweep_text(swept))
-        write(folder / "sweep.html", sweep_page(swept))
+        page = folder / "sweep.html"
+        if json:
+            write(page, sweep_page(swept), quiet=True)
+            typer.echo(dumps({"folder": str(folder), "page": str(page), "trials": list(map(asdict, swept.trials))}))
+        else:
+            typer.echo(sweep_text(swept))
+            write(page, sweep_page(swept))
 
 
 def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:
     from poise.experiments import shelf
 
     file = Path(what)
-    try:
+    with usage():
         if file.suffix != ".py":
             return shelf.find_sweep(what, name, length)
         if length != "full":
@@ -66,12 +75,18 @@ def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:
         if not file.is_file():
             raise ValueError(f"{file} is not a file")
         return name or file.stem, shelf.sweep_from_file(file)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _searched(
-    found: Any, name: str, out: Path, sampler: Way, trials: int | None, seeds: int | None, device: Any, fleet: bool
+    found: Any,
+    name: str,
+    out: Path,
+    sampler: Way,
+    trials: int | None,
+    seeds: int | None,
+    device: Any,
+    fleet: bool,
+    quiet: bool,
 ) -> Path:
     """The folder of the sweep, when the search is over."""
     from poise.data.errors import DataError
@@ -79,7 +94,7 @@ def _searched(
     from poise.training.errors import TrainingError
 
     try:
-        with bars() as listen:
+        with bars(quiet) as listen:
             search = Search(found, name, out, device, sampler.value, trials, seeds, fleet, listen=listen)
             search.run()
     except (TrainingError, DataError) as error:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 import torch
 from torch import Tensor
 
-from poise.choices import is_whole, require_choice, require_whole
+from poise.choices import is_whole, require_choice, require_known, require_whole
 from poise.corruptions.draws import Random
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.motion import MotionBlur
@@ -112,9 +111,7 @@ def profile_for(height: int, width: int) -> str:
 
 def require_corruption(name: str) -> None:
     """ValueError, with the nearest name, unless it is one of the 19."""
-    if name not in CORRUPTIONS:
-        near = get_close_matches(str(name), CORRUPTIONS, n=1, cutoff=0)
-        raise ValueError(f"no corruption is called {name!r}: did you mean {near[0]!r}? All: {', '.join(CORRUPTIONS)}")
+    require_known("corruption", name, CORRUPTIONS)
 
 
 def _as_bytes(images: Tensor) -> Tensor:

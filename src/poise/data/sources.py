@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+from poise.choices import require_known
 from poise.data.cache import lock, manifest_of, root, scratch, store, verify, writing
 from poise.data.catalogue import CATALOGUE
 from poise.data.dataset import DataSet, FolderSet
@@ -120,8 +121,10 @@ def folder(name: str) -> Path:
 
 def find(name: str) -> DataSet | FolderSet:
     """The set of this name."""
-    if name not in CATALOGUE:
-        raise DataNotFound(f"no set is called {name!r}; there are {', '.join(CATALOGUE)}")
+    try:
+        require_known("set", name, CATALOGUE)
+    except ValueError as error:
+        raise DataNotFound(str(error)) from None
     return CATALOGUE[name]
 
 

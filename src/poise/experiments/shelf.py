@@ -7,12 +7,13 @@ table has a name, and so has each part.
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Literal, TypeAlias
 
+from poise.choices import require_known
 from poise.experiments.experiment import Experiment
 from poise.experiments.sweep import Sweep
 
@@ -37,13 +38,13 @@ def names() -> Iterator[str]:
 
 def find(name: str, length: Length = "full") -> tuple[Experiment, ...]:
     """The experiments of a table, or the one of this name."""
-    known = _known("experiment", name, [*_FILES, *_WHOLE])
-    whole = _WHOLE.get(known, known)
+    require_known("experiment", name, [*_FILES, *_WHOLE])
+    whole = _WHOLE.get(name, name)
     lengths: dict[str, tuple[Experiment, ...]] = _module(whole).EXPERIMENTS
     if length not in lengths:
         raise ValueError(f"{whole} has no {length} version: there is {', '.join(lengths)}")
     found = lengths[length]
-    return found if known in _FILES else (found[_FILES[whole][1].index(known)],)
+    return found if name in _FILES else (found[_FILES[whole][1].index(name)],)
 
 
 def find_sweep(name: str, which: str | None = None, length: Length = "full") -> tuple[str, Sweep]:
@@ -56,7 +57,8 @@ def find_sweep(name: str, which: str | None = None, length: Length = "full") -> 
         others = [other for other in _FILES if hasattr(_module(other), "sweeps")]
         raise ValueError(f"{name} has no sweep of its own: there are those of {', '.join(others)}")
     sweeps: dict[str, Sweep] = make(found[0])
-    chosen = next(iter(sweeps)) if which is None else _known("sweep", which, sweeps)
+    chosen = next(iter(sweeps)) if which is None else which
+    require_known("sweep", chosen, sweeps)
     return chosen, sweeps[chosen].ends() if length == "quick" else sweeps[chosen]
 
 
@@ -69,7 +71,7 @@ def about(name: str) -> str:
 
 def from_file(path: Path) -> Experiment:
     """EXPERIMENT of a user's own Python file, which is run for it."""
-    found = runpy.run_path(str(path)).get("EXPERIMENT")
+    found = _named(path, "EXPERIMENT")
     if not isinstance(found, Experiment):
         raise ValueError(f"{path} has no EXPERIMENT, a poise.experiments.experiment.Experiment")
     return found
@@ -77,7 +79,7 @@ def from_file(path: Path) -> Experiment:
 
 def sweep_from_file(path: Path) -> Sweep:
     """SWEEP of a user's own Python file, which is run for it."""
-    found = runpy.run_path(str(path)).get("SWEEP")
+    found = _named(path, "SWEEP")
     if not isinstance(found, Sweep):
         raise ValueError(f"{path} has no SWEEP, a poise.experiments.sweep.Sweep")
     return found
@@ -87,8 +89,11 @@ def _module(name: str) -> Any:
     return import_module(f"poise.experiments.{_FILES[name][0]}")
 
 
-def _known(kind: str, name: str, names: Iterable[str]) -> str:
-    if name not in (known := list(names)):
-        near = get_close_matches(name, known, n=1, cutoff=0)
-        raise ValueError(f"no {kind} is called {name!r}: did you mean {near[0]!r}?")
-    return name
+def _named(path: Path, name: str) -> Any:
+    """What a file calls so, when it has run."""
+    try:
+        return runpy.run_path(str(path)).get(name)
+    except Exception as error:  # whatever a file of someone else's may raise
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+        place = f"{path}, line {lines[-1]}" if lines else f"{path}"
+        raise ValueError(f"{place}: {type(error).__name__}: {error}") from None

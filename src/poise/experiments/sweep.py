@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from math import prod
 from typing import Any
 
+from poise.choices import require_known
 from poise.experiments.experiment import Build, Experiment, Method, Recipe
 
 VALIDATION = "validation"
@@ -35,8 +36,7 @@ class Sweep:
     seeds: int = 3
 
     def __post_init__(self) -> None:
-        if self.method not in (names := [method.name for method in self.experiment.methods]):
-            raise ValueError(f"no method is called {self.method!r}: there are {', '.join(names)}")
+        require_known("method", self.method, [method.name for method in self.experiment.methods])
         if not self.choices or not self.score or self.seeds < 1:
             raise ValueError("a sweep needs choices, something to score and at least one seed")
         for path, values in self.choices.items():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from poise.whole import new_file
 
 VERSION = 1
 
@@ -16,25 +16,12 @@ class RecordError(Exception):
     """A file or a folder that no table can be made of; the message is one sentence that names it."""
 
 
-def write_whole(path: Path, content: str) -> None:
-    """A file that appears whole, or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
-    finally:
-        with suppress(OSError):
-            part.unlink()
-
-
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Atomically, with its folder; numbers that are not finite are a ValueError."""
     words = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, words)
+    with new_file(path) as stream:
+        stream.write(words.encode())
 
 
 def read_json(path: Path, kind: str) -> dict[str, Any]:

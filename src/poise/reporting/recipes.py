@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from itertools import zip_longest
 
 _CONTEXT = 30  # characters shown on either side of a difference in a line that is not Python
@@ -19,6 +20,7 @@ def differences(one: str, other: str) -> list[str]:
     return [f"{name or 'the recipe'}: {left.get(name, 'none')}, {right.get(name, 'none')}" for name in shown]
 
 
+@lru_cache  # all runs of a method have one
 def fields(recipe: str) -> dict[str, str] | None:
     """Every value of a recipe by its path; None if the line is not Python."""
     try:

@@ -98,15 +98,11 @@ def _differences(table: Table) -> Markup:
 def _stacked(row: Sequence[Mark]) -> list[str]:
     cells: list[str] = []
     for mark in row:
-        if mark.paper:
-            cells[-1] = join([cells[-1], element("div", _named(mark.text), class_="from-paper")])
-        else:
+        if mark.paper and mark.text != DASH:
+            cells[-1] = join([cells[-1], element("div", f"paper {mark.text}", class_="from-paper")])
+        elif not mark.paper:
             cells.append(element("strong", mark.text) if mark.bold else mark.text)
     return cells
-
-
-def _named(published: str) -> str:
-    return published if published == DASH else f"paper {published}"
 
 
 def _scrolling(names: Sequence[str], rows: Sequence[Sequence[str]], rules: frozenset[int]) -> Markup:

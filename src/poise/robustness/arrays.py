@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from poise.robustness.output import Making, Progress, claim, silent
-from poise.robustness.parts import new_file
+from poise.whole import new_file
 
 _AT_ONCE = 2000
 
@@ -45,7 +45,7 @@ def write_arrays(
         done += len(making.severities) * len(images)
         progress(name, done, total)
     if small is not None and not (out / "labels.npy").exists():
-        with new_file(out, "labels.npy") as stream:
+        with new_file(out / "labels.npy", within=out) as stream:
             np.save(stream, np.tile(small, len(making.severities)))
 
 
@@ -79,7 +79,7 @@ def _write_one(
         "fortran_order": False,
         "shape": (len(making.severities) * len(images), *images.shape[1:]),
     }
-    with new_file(out, f"{name}.npy") as stream:
+    with new_file(out / f"{name}.npy", within=out) as stream:
         np.lib.format.write_array_header_1_0(stream, header)
         for number, severity in enumerate(making.severities):
             for start in range(0, len(images), _AT_ONCE):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from poise.choices import require_whole
 from poise.corruptions.corrupt import Corruption, corrupt
 from poise.corruptions.jpeg import Jpeg
 from poise.protocols import CORRUPTIONS, SEVERITIES
-from poise.robustness.parts import is_part, new_file, sweep
+from poise.whole import is_part, new_file, sweep
 
 Progress = Callable[[str, int, int], None]
 _MANIFEST = "corruption.json"
@@ -80,15 +81,15 @@ def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     sweep(out)
     if not manifest.exists():
-        with new_file(out, _MANIFEST) as stream:
+        with new_file(manifest, within=out) as stream:
             stream.write(json.dumps(facts, indent=1).encode())
 
 
 def device_for(name: str) -> torch.device:
     """A device that is there and can do it: the corruptions need float64, which not every kind has."""
-    device = torch.device(name)
-    if device.type not in ("cpu", "cuda"):
+    if not re.fullmatch(r"(cpu|cuda)(:\d+)?", name):
         raise ValueError(f"device {name!r}: the corruptions run on cpu and cuda")
+    device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device {name!r}: there is none here, use cpu")
     return device

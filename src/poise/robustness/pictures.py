@@ -17,7 +17,7 @@ from PIL import Image
 
 from poise.robustness.gallery import Gallery, open_gallery
 from poise.robustness.output import Making, Progress, claim, silent
-from poise.robustness.parts import new_file
+from poise.whole import new_file
 
 Numbered: TypeAlias = "tuple[int, np.ndarray]"
 _AT_ONCE = 32
@@ -132,7 +132,7 @@ def _write_batch(
 
 
 def _save(out: Path, name: Path, pixels: np.ndarray, quality: int | None) -> None:
-    with new_file(out, name) as stream:
+    with new_file(out / name, within=out) as stream:
         if quality is None:
             Image.fromarray(pixels).save(stream, "PNG")
         else:

@@ -10,20 +10,20 @@ and the one before it is used.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialized
 from torch import Tensor, nn
 
 from poise.training.average import Average
 from poise.training.errors import TrainingError
+from poise.whole import new_file, sweep
 
 _KEPT = 2
 
@@ -46,10 +46,12 @@ def save(
 ) -> None:
     """Write the checkpoint of an epoch and forget old ones; one without an optimizer is to use, not to go on from."""
     folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)  # of what a killed run left half written
     path = folder / f"checkpoint-{epoch:04d}.safetensors"
-    _whole(path, lambda part: save_file(_tensors(model, optimizer, average), part))
-    meta = json.dumps({**facts, "epoch": epoch, "sha256": _digest(path)})
-    _whole(path.with_suffix(".json"), lambda part: part.write_text(meta))
+    content = serialized(_tensors(model, optimizer, average))
+    meta = json.dumps({**facts, "epoch": epoch, "sha256": sha256(content).hexdigest()})
+    _write(path, content)
+    _write(path.with_suffix(".json"), meta.encode())
     for old in _all(folder)[:-_KEPT]:
         old.unlink(missing_ok=True)
         old.with_suffix(".safetensors").unlink(missing_ok=True)
@@ -128,12 +130,10 @@ def _digest(path: Path) -> str:
         return file_digest(stream, "sha256").hexdigest()
 
 
-def _whole(path: Path, write: Callable[[Path], object]) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def _write(path: Path, content: bytes) -> None:
     try:
-        write(part)
-        part.replace(path)
-    except (OSError, SafetensorError) as error:
-        raise TrainingError(f"{path} cannot be written ({error}): the run stands at the checkpoint before it") from None
-    finally:
-        part.unlink(missing_ok=True)
+        with new_file(path) as stream:
+            stream.write(content)
+    except OSError as error:
+        why = error.strerror or error
+        raise TrainingError(f"{path} cannot be written ({why}): the run stands at the checkpoint before it") from None

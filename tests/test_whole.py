@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from poise.robustness.output import Making, claim
-from poise.robustness.parts import new_file, sweep
+from poise.whole import new_file, sweep
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from poise.robustness.parts import new_file
-with new_file(Path(sys.argv[1]), "x") as stream:
+from poise.whole import new_file
+with new_file(Path(sys.argv[1], "x")) as stream:
     stream.write(b"half")
     stream.flush()
     print("writing", flush=True)
@@ -25,7 +25,7 @@ with new_file(Path(sys.argv[1]), "x") as stream:
 
 def test_a_file_that_fails_leaves_nothing_and_is_named(tmp_path: Path) -> None:
     def fill() -> None:
-        with new_file(tmp_path, "x") as stream:
+        with new_file(tmp_path / "x") as stream:
             stream.write(b"half")
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -37,7 +37,7 @@ def test_a_file_that_fails_leaves_nothing_and_is_named(tmp_path: Path) -> None:
 
 def test_an_encoder_that_fails_is_named(tmp_path: Path) -> None:
     def fill() -> None:
-        with new_file(tmp_path, "x.png"):
+        with new_file(tmp_path / "x.png"):
             raise OSError("encoder error -2")
 
     with pytest.raises(OSError, match=r"x\.png: encoder error -2"):
@@ -45,7 +45,7 @@ def test_an_encoder_that_fails_is_named(tmp_path: Path) -> None:
 
 
 def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
-    with new_file(tmp_path, "x") as first, new_file(tmp_path, "x") as second:
+    with new_file(tmp_path / "x") as first, new_file(tmp_path / "x") as second:
         first.write(b"first")
         second.write(b"second")
     assert (tmp_path / "x").read_bytes() == b"first"  # it was moved last

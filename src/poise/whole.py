@@ -1,7 +1,7 @@
 """Files that appear whole, or not at all.
 
-Each is written under a name of its own at the top of the output folder, locked by its writer, and moved into its place
-while it is locked. The system takes the lock back from a process that dies, so that what it left can be told and swept.
+Each is written under a name of its own, locked by its writer, and moved into its place while it is locked. The system
+takes the lock back from a process that dies, so that what it left can be told and swept.
 """
 
 from __future__ import annotations
@@ -17,15 +17,22 @@ _WINDOWS = os.name == "nt"  # there an open file cannot be moved, and parts are 
 
 
 @contextmanager
-def new_file(folder: Path, name: str | Path) -> Iterator[BinaryIO]:
-    """A stream to folder / name, whose folders are made; an OSError on the way names that file."""
-    path, part = folder / name, None
+def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
+    """A stream to a file; an OSError on the way names that file.
+
+    within  the folder of an output of many files. What is unfinished lies at its top, folders on the way to the file
+            are made, and the disk is not waited for: whoever goes on there proves what it finds.
+    """
+    part = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part, stream = _open(folder)
+        if within is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        part, stream = _open(within or path.parent)
         with stream:
             yield stream
             stream.flush()
+            if within is None:
+                os.fsync(stream.fileno())
             if not _WINDOWS:
                 part.replace(path)
         if _WINDOWS:
@@ -36,7 +43,8 @@ def new_file(folder: Path, name: str | Path) -> Iterator[BinaryIO]:
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         if part is not None:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
 
 
 def sweep(folder: Path) -> None:
