@@ -132,7 +132,7 @@ def draw_understanding(results: Results) -> None:
             name = f"rank correlation, {context}"
             logs = [[e["measures"][name] for e in run.log if "measures" in e] for run in results.runs[method].values()]
             if logs and logs[0]:
-                axes[3].plot(np.mean(logs, axis=0), style, label=f"{method}, {context}")
+                axes[3].plot(range(1, len(logs[0]) + 1), np.mean(logs, axis=0), style, label=f"{method}, {context}")
     axes[3].set(title="rank correlation", xlabel="epoch")
     if axes[3].lines:
         axes[3].legend(fontsize=7)
