@@ -60,7 +60,8 @@ def test_from_phrases_to_a_printed_table_and_a_page(tmp_path: Path) -> None:
     }
     assert names | {"test"} <= set(record["scores"])
     made = page([results])
-    assert "The paper's sentence" in made and "FCL gains most" in made and 'class="strips"' in made
+    assert "The paper's sentence" in made and 'class="strips"' in made
+    assert "FCL gains most" in made or "FCL loses most" in made
 
 
 def test_the_tables_columns_are_scores_of_the_record() -> None:
@@ -141,7 +142,7 @@ def test_the_recipe_is_the_papers() -> None:
 def test_phrases_are_drawn_once_and_for_all() -> None:
     some, again, every = Phrases(50)(), Phrases(50)(), Phrases()()
     assert len(some.train) == 50 and np.array_equal(some.train.x, again.train.x) and len(every.train) > 100
-    assert every.train.x.dtype == np.int32 and every.num_classes == 2 and len(every.tests["test"]()) == 24
+    assert every.train.x.dtype == np.int32 and every.num_classes == 2 and len(every.tests["test"](CPU)) == 24
 
 
 @pytest.mark.parametrize("width", [16, 6])

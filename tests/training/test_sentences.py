@@ -92,9 +92,9 @@ def test_a_branch_equals_the_straight_run(tmp_path: Path) -> None:
 def test_validation_sees_the_average_and_training_does_not() -> None:
     seen: list[torch.Tensor] = []
 
-    def validate(model: nn.Module) -> float:
+    def validate(model: nn.Module) -> dict[str, float]:
         seen.append(model.head.weight.detach().clone())  # type: ignore[union-attr]
-        return 0.0
+        return {"validation": 0.0}
 
     averaged, _ = train(validate=validate)
     assert torch.equal(seen[-1], averaged.head.weight) and not torch.equal(seen[0], seen[1])
