@@ -115,12 +115,12 @@ class Length:
 
     def network(self, data: str) -> Build:
         if self.name == "quick":
-            return Build(ResNet, num_classes=CLASSES[data], blocks=((1, 16, 1), (1, 32, 2), (1, 64, 2)))
+            return Build(ResNet, num_classes=CLASSES[data], blocks=((1, 8, 1), (1, 16, 2), (1, 32, 2)))
         return Build(resnet56, num_classes=CLASSES[data])
 
 
 FULL, COMPRESSED = Length("full", 450), Length("compressed", 45)
-QUICK = Length("quick", 6, images=5_000, batch=100)
+QUICK = Length("quick", 6, images=2_000, batch=100)
 LENGTHS = (FULL, COMPRESSED, QUICK)
 
 

@@ -98,13 +98,13 @@ class NoisyCifar:
         return Task(train, validation, tests, CLASSES[self.training.name], validations)
 
 
-def _experiment(data: str, length: Length) -> Experiment:
+def table(data: str, length: Length) -> Experiment:
     quick = length.name == "quick"
     first = length.images if quick else None
     return Experiment(
         name=f"noisy-{data}{length.suffix}",
         title=f"Noisy {TITLES[data]} (Table 2), {length.title}",
-        task=NoisyCifar(Cifar(data, first=first), first=1000 if quick else None),
+        task=NoisyCifar(Cifar(data, first=first), first=500 if quick else None),
         network=length.network(data),
         plan=length.plan(data),
         methods=methods(SETTINGS[data], length),
@@ -125,4 +125,4 @@ def _experiment(data: str, length: Length) -> Experiment:
     )
 
 
-EXPERIMENTS = parts(_experiment, "cifar10", "cifar100")
+EXPERIMENTS = parts(table, "cifar10", "cifar100")
