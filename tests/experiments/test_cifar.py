@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 import time
 from pathlib import Path
 from statistics import fmean
@@ -11,6 +12,7 @@ import torch
 from data_sets import pictures
 
 import poise
+from poise import cli
 from poise.data import cache
 from poise.data.loader import on_device
 from poise.experiments import cifar_c, cifar_controls, noisy_cifar, shelf
@@ -232,3 +234,31 @@ def test_one_compiled_step_serves_all_seeds_and_methods_with_the_same_passes() -
             counts.append(counter.frame_count)
     assert counts[6:] == [counts[5]] * 6 and counts[5] <= 6
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("reproduce", "noisy-cifar10", "--quick", "--compressed"), "--compressed and --quick are two versions"),
+        (("reproduce", "synthetic-mnist", "--compressed"), "synthetic-mnist has no compressed version"),
+        (("reproduce", "noisy-cifar11"), "did you mean 'noisy-cifar10'"),
+        (("reproduce", "noisy-cifar", "--method", "PG"), "no method is called 'PG'"),
+        (("sweep", "cifar-c"), "cifar-c is a table of several"),
+        (("sweep", "noisy-cifar10", "--name", "weights"), "did you mean 'weight-decay'"),
+    ],
+)
+def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["poise", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    assert end.value.code == 2
+    assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_a_table_without_data_says_what_to_get(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "argv", ["poise", "reproduce", "noisy-cifar10", "--quick", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    assert "get it with  poise data get cifar10" in str(end.value.code)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,8 @@ class Judge:
     def record(self, model: nn.Module, task: Task, testing: bool, by_class: Collection[str]) -> dict[str, Any]:
         """Scores, the counts behind those that are wanted by class, and the accuracy on validation, if there is any."""
         sets = task.tests if testing else task.validations
-        counts = {name: self._counts(model, make(self.device)) for name, make in sets.items()}
+        with _tuned():
+            counts = {name: self._counts(model, make(self.device)) for name, make in sets.items()}
         return {
             "scores": {name: _accuracy(each) for name, each in counts.items()},
             "classes": {name: each.tolist() for name, each in counts.items() if name in by_class},
@@ -39,6 +41,16 @@ class Judge:
     def _counts(self, model: nn.Module, examples: Examples) -> torch.Tensor:
         images, labels = on_device(examples.x, examples.y, self.device)
         return count_right(model, images, labels, self.num_classes, bfloat16=self.bfloat16)
+
+
+@contextmanager
+def _tuned() -> Iterator[None]:
+    """cuDNN looks for its fastest kernels: many sets have batches of one size."""
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _accuracy(counts: torch.Tensor) -> float:
