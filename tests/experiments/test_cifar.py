@@ -138,6 +138,10 @@ def test_sweeps_hold_images_out_and_every_path_fits(data: Path) -> None:
     for name in ("weight-decay", "fcl", "fcl-noise", "cl-gaussian", "xe-gaussian", "patch-gaussian", "gaussian-noise"):
         chosen, sweep = shelf.find_sweep("noisy-cifar10", name, "compressed")
         assert chosen == name and sweep.experiment.task.training.held_out == 5000
+        rate = sweep.experiment.plan.learning_rate
+        assert [step / (45 * 43) for step in rate.milestones] == pytest.approx([20 / 45, 30 / 45, 40 / 45], abs=1e-3)
+    start = shelf.find_sweep("noisy-cifar10", "fcl", "compressed")[1].recipe.method.objective.weight.start
+    assert start / (45 * 43) == pytest.approx(14_000 / 21_600, abs=1e-3)
     task = dataclasses.replace(
         tiny(noisy_cifar.table).task, training=noisy_cifar.Cifar("cifar10", held_out=10, first=60)
     )()
