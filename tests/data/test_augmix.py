@@ -101,6 +101,18 @@ def test_how_much_is_mixed_is_uniform() -> None:
     assert abs(float(touched.std()) - 0.9 / 12**0.5) < 0.02
 
 
+def test_a_chain_has_one_to_three_operations() -> None:
+    """With q the chance that one operation leaves a flat picture alone, q^d is that of d of them."""
+    x = torch.full((8000, 1, 8, 8), 0.8)
+
+    def untouched(depth: int) -> float:
+        mixed = AugMix(severity=10, width=1, depth=depth)(x, torch.Generator().manual_seed(depth))
+        return float(((mixed - x).abs().amax((1, 2, 3)) < 1e-4).float().mean())
+
+    q = untouched(1)
+    assert 0.2 < q < 0.5 and abs(untouched(3) - (q + q**2 + q**3) / 3) < 0.02
+
+
 def test_wrong_settings_are_named() -> None:
     for wrong in ({"severity": 0.0}, {"severity": 11.0}, {"width": 0}, {"depth": 0}):
         with pytest.raises(ValueError, match=r"severity must lie in \[0.1, 10\]"):

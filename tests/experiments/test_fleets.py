@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ class Interrupt:
 
     def __repr__(self) -> str:
         return "Interrupt()"
+
+
+def test_a_fleet_that_is_out_of_time_goes_on_later(tmp_path: Path) -> None:
+    over = run(tmp_path, methods=["FCL"], deadline=time.monotonic() + 0.01)
+    assert "stops: the time is over after epoch 1 of 4" in over[-1].what
+    assert run(tmp_path, methods=["FCL"], deadline=time.monotonic() - 1) == []
+    run(tmp_path, methods=["FCL"])
+    run(tmp_path / "straight", methods=["FCL"])
+    assert record(tmp_path, "fcl", 1)["scores"] == record(tmp_path / "straight", "fcl", 1)["scores"]
 
 
 def test_batch_norm_cannot_sail(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from poise import corrupt, evaluate
 from poise.data import cache
 from poise.data.errors import DataNotFound
 from poise.protocols import CORRUPTIONS, GROUPS, STANDARD
+from poise.robustness.evaluation import show_corrupted
 
 IMAGES = synthetic_images(32, 40)
 LABELS = (IMAGES[:, 0].float().mean((1, 2)) > IMAGES[:, 0].float().mean()).long()
@@ -100,6 +101,18 @@ def test_published_files_are_used_where_they_are(tmp_path: Path, monkeypatch: py
     assert set(others.accuracy["fog"].values()) == {0}
     generated = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20, source="generated")
     assert generated.source == "generated with seed 0" and generated.accuracy != result.accuracy
+
+
+def test_the_pictures_are_shown_as_they_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path))
+    fill_cache(tmp_path, published=True)
+    for source, origin in (("auto", "the published files"), ("generated", "generated with seed 0")):
+        show, found = show_corrupted("cifar10-c", 20, torch.device("cpu"), source)
+        images, labels = show("fog", 2)
+        result = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20, source=source)
+        right = (Threshold().eval()(images / 255).argmax(1) == labels).float().mean()
+        assert found == origin == result.source and len(labels) == 20
+        assert float(right) == pytest.approx(result.accuracy["fog"][2])
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"jpeg": 85}, {"profile": "cifar"}, {"rounding": "truncate"}])

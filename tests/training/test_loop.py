@@ -11,10 +11,10 @@ import torch
 from miniature import EXPERIMENT, STEPS, blobs
 from torch import nn
 
-from poise import XE, Constant, LeNet, Loss, Standard
+from poise import XE, AugMix, Constant, JensenShannon, LeNet, Loss, Ramp, Standard
 from poise.data.loader import DeviceLoader, epoch_seed, on_device
 from poise.training.checkpoint import newest
-from poise.training.errors import TrainingError
+from poise.training.errors import OutOfTime, TrainingError
 from poise.training.loop import Fit, fit
 from poise.training.plan import SGD, Adam, Plan
 
@@ -213,6 +213,23 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
         fit(LeNet(4, size=16), XE(), data(), PLAN, folder=tmp_path)
 
 
+def test_a_run_that_is_out_of_time_keeps_its_last_epoch(tmp_path: Path) -> None:
+    straight, _ = train()
+    with pytest.raises(OutOfTime, match="over after epoch 1 of 4: the same command goes on"):
+        train(folder=tmp_path, deadline=0.0)
+    again, done = train(folder=tmp_path)
+    assert same(straight, again) and len(done.log) == 4
+
+
+def test_an_epoch_in_which_the_contrast_begins_keeps_its_columns_apart() -> None:
+    """Steps before the switch have fewer parts: `js` must not be written down as the contrast."""
+    switch = dataclasses.replace(FCL, weight=Ramp(1e-2, start=2))
+    _, done = train(JensenShannon(switch, AugMix(), strength=1e-9), dataclasses.replace(PLAN, epochs=1))
+    loss = done.log[0]["loss"]
+    assert list(loss) == ["xe", "js", "contrast", "weight"]
+    assert loss["weight"] == pytest.approx(1e-2 * 4 / 6) and 0 < loss["js"] < 1 < loss["contrast"]
+
+
 def test_the_callers_random_state_is_left_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)
@@ -231,7 +248,8 @@ def test_wrong_plans_are_named() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
-def test_a_captured_epoch_is_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("objective", [FCL, JensenShannon(FCL, AugMix())], ids=["FCL", "AugMix+FCL"])
+def test_a_captured_epoch_is_the_eager_one(objective: object) -> None:
     """The same rows, draws, rates and weights; kernels add in another order."""
     from poise.training.engine import Engine
 
@@ -241,7 +259,7 @@ def test_a_captured_epoch_is_the_eager_one(monkeypatch: pytest.MonkeyPatch) -> N
         loader = DeviceLoader(*on_device(examples.x, examples.y, "cuda"), 32, Standard(1), seed=5)
         model, optimizer_plan = network().cuda(), dataclasses.replace(PLAN, optimizer=SGD())
         optimizer = optimizer_plan.optimizer(model.parameters(), torch.device("cuda"))
-        engine = Engine(model, FCL, loader, optimizer, optimizer_plan)
+        engine = Engine(model, objective, loader, optimizer, optimizer_plan)
         engine._captures = captures
         results.append([engine.epoch(epoch) for epoch in range(3)])
     for captured, eager in zip(*results, strict=True):

@@ -50,7 +50,7 @@ def list_experiments(json: Json = False) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="One of `poise list`.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="One of `poise list`, or several.")],
     out: Out = Path("runs"),
     seeds: Seeds = None,
     methods: Methods = None,
@@ -65,18 +65,19 @@ def reproduce(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run an experiment of the paper; what is finished is left, what was begun goes on.
+    """Run experiments of the paper; what is finished is left, what was begun goes on.
 
     poise reproduce synthetic-mnist --device cuda --fleet
 
     poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
 
-    poise reproduce noisy-cifar --compressed; poise reproduce noisy-cifar10 --minutes 9 --keep-models
+    poise reproduce noisy-cifar cifar-c --compressed --minutes 9
     """
     from poise.experiments import shelf
 
     with usage():
-        experiments = shelf.find(name, length_of(compressed, quick))
+        length = length_of(compressed, quick)
+        experiments = tuple(each for name in names for each in shelf.find(name, length))
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
     _run(experiments, out, seeds, methods, device, jobs, fleet, quiet, json, options)
 
@@ -128,8 +129,9 @@ def _run(
     from poise.training.errors import TrainingError
 
     with usage("--method"):
+        known = list(dict.fromkeys(method.name for each in experiments for method in each.methods))
         for name in methods or []:
-            require_known("method", name, [each.name for each in experiments[0].methods])
+            require_known("method", name, known)
     place = start(device_of(device).type)
     first, helpers, numbers = rank() == 0, _helpers(jobs - 1), None if seeds is None else range(seeds)
     try:
@@ -156,8 +158,8 @@ def _run(
 
 def _count(runner: Any, records: list[Path], seeds: int | None, methods: list[str] | None) -> str:
     """How many are finished, and how many are not."""
-    wanted = len(methods or runner.experiment.methods) * (runner.experiment.seeds if seeds is None else seeds)
-    left = wanted - len(records)
+    wanted = [each for each in runner.experiment.methods if methods is None or each.name in methods]
+    left = len(wanted) * (runner.experiment.seeds if seeds is None else seeds) - len(records)
     return f"{len(records)} finished" + (f", {left} to go: start it again" if left else "")
 
 

@@ -16,12 +16,13 @@ the set's length, so that all methods meet the same noise: add noise to a set, t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from poise.data.stream import Stream, as_integers, as_uniform
 
+Kind: TypeAlias = Literal["grey", "colour", "value"]
 CHUNK = 1000
 
 
@@ -35,7 +36,7 @@ class PixelNoise:
 
     uniform: bool = True
     share: float = 0.15
-    kind: Literal["grey", "colour", "value"] = "grey"
+    kind: Kind = "grey"
     least_deviation: float = 1.0
     seed: int = 0
 

@@ -95,7 +95,7 @@ def _timed(epoch: Callable[[int], object], device: torch.device, epochs: int) ->
 def _by_engine(case: Case, device: torch.device, data: DeviceLoader, objective: Any) -> Callable[[int], object]:
     model = _network(case, device)
     if case.plan.compile and device.type == "cuda":
-        model.embed = torch.compile(model.embed)  # type: ignore[assignment, arg-type]
+        model.embed = torch.compile(model.embed, dynamic=False)  # type: ignore[assignment, arg-type]
     optimizer = case.plan.optimizer(model.parameters(), device)
     return Engine(model, objective, data, optimizer, case.plan).epoch
 

@@ -115,12 +115,12 @@ class Length:
 
     def network(self, data: str) -> Build:
         if self.name == "quick":
-            return Build(ResNet, num_classes=CLASSES[data], blocks=((1, 16, 1), (1, 32, 2), (1, 64, 2)))
+            return Build(ResNet, num_classes=CLASSES[data], blocks=((1, 8, 1), (1, 16, 2), (1, 32, 2)))
         return Build(resnet56, num_classes=CLASSES[data])
 
 
 FULL, COMPRESSED = Length("full", 450), Length("compressed", 45)
-QUICK = Length("quick", 6, images=5_000, batch=100)
+QUICK = Length("quick", 6, images=2_000, batch=100)
 LENGTHS = (FULL, COMPRESSED, QUICK)
 
 
@@ -179,11 +179,17 @@ def parts(make: Callable[[str, Length], Experiment], *names: str) -> dict[str, t
     return {length.name: tuple(make(name, length) for name in names) for length in LENGTHS}
 
 
-def sweeps(experiment: Experiment) -> dict[str, Sweep]:
-    """The paper's grids, and weight decay, on images held out of the training set: the first names what it needs."""
+def held_out(table: Callable[[str, Length], Experiment], experiment: Experiment) -> Experiment:
+    """The experiment with a tenth of its training images, 5,000 at most, held out, and its schedule for the others."""
     task: Any = experiment.task
-    held_out = min(HELD_OUT, task.training.images // 10)
-    inner = replace(experiment, task=replace(task, training=replace(task.training, held_out=held_out)))
+    length = next(each for each in LENGTHS if each.epochs == experiment.plan.epochs)
+    images = min(HELD_OUT, length.images // 10)
+    shorter = table(task.training.name, replace(length, images=length.images - images))
+    return replace(shorter, task=replace(task, training=replace(task.training, held_out=images)))
+
+
+def grids(inner: Experiment) -> dict[str, Sweep]:
+    """The paper's grids, and weight decay, for an experiment that holds images out."""
     contrast = {"objective.weight.peak": WEIGHTS, "objective.contrast.temperature": TEMPERATURES}
     sigmas, noises = {"objective.perturb.sigma": SIGMAS}, ("validation", "validation+UN", "validation+NUN")
     fcl = Sweep(inner, "FCL", {**contrast, "objective.select.k": COUNTS[:3], **sigmas}, seeds=1)

@@ -64,14 +64,14 @@ class CorruptedCifar:
         return Task(self.training.train(), self.training.validation(), tests, CLASSES[name], origins=origins)
 
 
-def _experiment(data: str, length: Length) -> Experiment:
+def table(data: str, length: Length) -> Experiment:
     quick = length.name == "quick"
     averages = {"All, 19": CORRUPTIONS, "All, 15": STANDARD, **{name.title(): of for name, of in KINDS.items()}}
     kinds = {**KINDS, "extra": EXTRA}
     return Experiment(
         name=f"{data}-c{length.suffix}",
         title=f"{TITLES[data]}-C (Table 3), {length.title}",
-        task=CorruptedCifar(Cifar(data, first=length.images if quick else None), first=200 if quick else None),
+        task=CorruptedCifar(Cifar(data, first=length.images if quick else None), first=100 if quick else None),
         network=length.network(data),
         plan=length.plan(data),
         methods=methods(SETTINGS[data], length),
@@ -90,4 +90,4 @@ def _scores(corruptions: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{name}/{severity}" for name in corruptions for severity in SEVERITIES)
 
 
-EXPERIMENTS = parts(_experiment, "cifar10", "cifar100")
+EXPERIMENTS = parts(table, "cifar10", "cifar100")

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from poise.experiments.cifar import Length, fcl_of, parts
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.noisy_cifar import EXPERIMENTS as NOISY
 from poise.experiments.noisy_cifar import SETTINGS
+from poise.experiments.noisy_cifar import table as noisy_table
 from poise.features.perturbation import Gaussian
 from poise.features.selection import AtRandom, TopBottom
 from poise.features.utility import GradientUtility
@@ -37,16 +37,16 @@ def controls(fcl: FCL) -> dict[str, FCL]:
     }
 
 
-def _experiment(data: str, length: Length) -> Experiment:
-    table = NOISY[length.name][0]
-    known = {method.name: method for method in table.methods}
+def table(data: str, length: Length) -> Experiment:
+    noisy = noisy_table(data, length)
+    known = {method.name: method for method in noisy.methods}
     fcl = fcl_of(SETTINGS[data], length)
     changed = [Method(f"FCL, {what}", other, known["FCL"].augment) for what, other in controls(fcl).items()]
     gaussian = known["XE+Gaussian"]
     faint = replace(gaussian, name="XE+Gaussian, mean", objective=replace(gaussian.objective, weight=1e-4))  # type: ignore[type-var]
     rows = (known["FCL"], known["XE"], *changed, gaussian, faint)
     return replace(
-        table,
+        noisy,
         name=f"cifar-controls{length.suffix}",
         title=f"Controls on CIFAR-10, {length.title}",
         methods=rows,
@@ -57,4 +57,4 @@ def _experiment(data: str, length: Length) -> Experiment:
     )
 
 
-EXPERIMENTS = parts(_experiment, "cifar10")
+EXPERIMENTS = parts(table, "cifar10")

@@ -6,6 +6,7 @@ those of the ordinary runner, and `engine` names the fleet.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from poise.experiments.logs import Event, notes
 from poise.experiments.runner import Runner
 from poise.models.replicas import Replicas
 from poise.training.checkpoint import save
-from poise.training.errors import TrainingError
+from poise.training.errors import OutOfTime, TrainingError
 from poise.training.fleet import FleetLoader, FleetObjective, alike, together
 from poise.training.loop import Fit, Now, fit
 
@@ -46,14 +47,23 @@ def run_fleets(
     if world_size() > 1:
         raise TrainingError("a fleet is trained by one process: start it without torchrun")
     everyone = [Member(method, seed) for method, seed in runner.begin(methods, seeds)]
+    try:
+        _sail_all(runner, _fleets(everyone, most))
+    except OutOfTime as error:
+        runner.listen(Event(everyone[0].method.name, everyone[0].seed, f"stops: {error}"))
+    return [path for each in everyone if (path := runner.record_path(each.method, each.seed)).exists()]
+
+
+def _sail_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
     judge: Judge | None = None
-    for fleet in _fleets(everyone, most):
+    for fleet in fleets:
         with ExitStack() as locks:
             left = [member for member in fleet if _is_left(runner, member, locks)]
+            if left and time.monotonic() >= runner.deadline:
+                return
             if left:
                 judge = judge or runner.judge()
                 _sail(runner, judge, left)
-    return [path for each in everyone if (path := runner.record_path(each.method, each.seed)).exists()]
 
 
 def _fleets(everyone: Sequence[Member], most: int) -> list[list[Member]]:
@@ -101,6 +111,7 @@ def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
         folder=folder,
         validate=after_epoch,
         keep_every=runner.keep_every,
+        deadline=runner.deadline,
         progress=lambda now: runner.listen(Event(first.name, fleet[0].seed, what, _of_first(now))),
         warn=lambda sentence: runner.listen(Event(first.name, fleet[0].seed, sentence)),
         note=notes(folder, runner.tensorboard),

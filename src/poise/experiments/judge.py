@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -37,7 +39,8 @@ class Judge:
     def at_the_end(self, model: nn.Module) -> dict[str, Any]:
         """For the record: scores, the counts behind them, and the accuracy on validation."""
         sets = self.task.tests if self.testing else self.task.validations
-        counts = {name: self._counts(model, *self._placed(make(self.device))) for name, make in sets.items()}
+        with _tuned():
+            counts = {name: self._counts(model, *self._placed(make(self.device))) for name, make in sets.items()}
         measured = self._measured(self.experiment.measures, model)
         return {
             "scores": {**{name: _accuracy(each) for name, each in counts.items()}, **measured},
@@ -75,6 +78,16 @@ class Judge:
     def _counts(self, model: nn.Module, rows: Input, labels: Tensor) -> Tensor:
         bfloat16 = self.experiment.plan.precision == "bfloat16"
         return count_right(model, rows, labels, self.task.num_classes, bfloat16=bfloat16)
+
+
+@contextmanager
+def _tuned() -> Iterator[None]:
+    """cuDNN looks for its fastest kernels: many sets have batches of one size."""
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _accuracy(counts: Tensor) -> float:

@@ -18,18 +18,18 @@ import numpy as np
 import torch
 
 from poise.data.loader import on_device
-from poise.data.noise import PixelNoise, pixel_deviation
+from poise.data.noise import Kind, PixelNoise, pixel_deviation
 from poise.data.task import Examples, Make, Task
-from poise.experiments.cifar import CLASSES, GROUPS, TITLES, Cifar, Length, Settings, methods, parts
-from poise.experiments.cifar import sweeps as sweeps
+from poise.experiments.cifar import CLASSES, GROUPS, TITLES, Cifar, Length, Settings, grids, held_out, methods, parts
 from poise.experiments.experiment import Column, Experiment
+from poise.experiments.sweep import Sweep
 
 SETTINGS = {
     "cifar10": Settings("cifar10", 14_000, 2.0, 0.1, 14_000, 1.0, 0.1),
     "cifar100": Settings("cifar100", 10_000, 0.1, 0.05, 10_000, 0.1, 0.05),
 }
 LEVELS = (0.05, 0.10, 0.20, 0.30)  # other shares of replaced pixels, for the curve
-_KINDS = {"": "grey", " colour": "colour", " value": "value"}
+_KINDS: dict[str, Kind] = {"": "grey", " colour": "colour", " value": "value"}
 
 _ROWS = {
     "cifar10": {
@@ -84,7 +84,7 @@ class NoisyCifar:
         tests: dict[str, Make] = {"Clean": lambda device: test}
         for uniform, word in ((True, "UN"), (False, "NUN")):
             for suffix, kind in _KINDS.items():
-                tests[word + suffix] = noisy(test, PixelNoise(uniform, kind=kind, seed=self.noise_seed))  # type: ignore[arg-type]
+                tests[word + suffix] = noisy(test, PixelNoise(uniform, kind=kind, seed=self.noise_seed))
         for share in LEVELS:
             tests[f"UN {share:.0%}"] = noisy(test, PixelNoise(share=share, seed=self.noise_seed))
         validations = (
@@ -98,13 +98,13 @@ class NoisyCifar:
         return Task(train, validation, tests, CLASSES[self.training.name], validations)
 
 
-def _experiment(data: str, length: Length) -> Experiment:
+def table(data: str, length: Length) -> Experiment:
     quick = length.name == "quick"
     first = length.images if quick else None
     return Experiment(
         name=f"noisy-{data}{length.suffix}",
         title=f"Noisy {TITLES[data]} (Table 2), {length.title}",
-        task=NoisyCifar(Cifar(data, first=first), first=1000 if quick else None),
+        task=NoisyCifar(Cifar(data, first=first), first=500 if quick else None),
         network=length.network(data),
         plan=length.plan(data),
         methods=methods(SETTINGS[data], length),
@@ -125,4 +125,9 @@ def _experiment(data: str, length: Length) -> Experiment:
     )
 
 
-EXPERIMENTS = parts(_experiment, "cifar10", "cifar100")
+EXPERIMENTS = parts(table, "cifar10", "cifar100")
+
+
+def sweeps(experiment: Experiment) -> dict[str, Sweep]:
+    """On training images that are held out."""
+    return grids(held_out(table, experiment))

@@ -13,6 +13,7 @@ Axes: B examples, E embedding, L classes, V versions of an example.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,9 @@ class _Company:
     def embed(self, x: Tensor) -> Tensor:
         if self.z_mixed is not None:
             return self.model.embed(x)
-        z = self.model.embed(torch.cat([x, self.mixed]))  # [3B, E]
+        with warnings.catch_warnings():  # a compiled embed looks for the .grad of what it is given
+            warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
+            z = self.model.embed(torch.cat([x, self.mixed]))  # [3B, E]
         self.z_mixed = z[len(x) :]
         return z[: len(x)]
 

@@ -25,6 +25,7 @@ def caption_of(results: Results) -> str:
         f"{'commits' if len(commits) > 1 else 'commit'} {', '.join(commits) or 'unknown'}",
         f"on {', '.join(devices) or 'an unknown device'}",
     ]
+    parts += [f"{what} {', '.join(ways)}" for what, ways in _origins(results).items()]
     return f"{MEANING} {'; '.join(parts)}."
 
 
@@ -94,10 +95,20 @@ def _leakage(results: Results) -> list[str]:
     overlaps = {method: names for method, names in results.experiment.overlaps.items() if method in results.runs}
     methods = {names: [m for m, held in overlaps.items() if held == names] for names in overlaps.values() if names}
     return [
-        f"Leakage: the training augmentation of {' and '.join(among)} resembles tested corruptions "
+        f"Leakage: the training augmentation of {listed(among)} resembles tested corruptions "
         f"({', '.join(names)}); seen and unseen ones stand apart below."
         for names, among in methods.items()
     ]
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _origins(results: Results) -> dict[str, list[str]]:
+    whats = dict.fromkeys(what for record in results.records for what in record.origins)
+    return {what: _distinct(record.origins.get(what) for record in results.records) for what in whats}
 
 
 def _distinct(values: Iterable[str | None]) -> list[str]:

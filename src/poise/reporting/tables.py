@@ -9,9 +9,9 @@ Every test compares two methods, paired over seeds, with Holm's correction over 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from poise.reporting.captions import caption_of, notes_of
+from poise.reporting.captions import caption_of, listed, notes_of
 from poise.reporting.columns import Column, corruption_error, seen_and_unseen
 from poise.reporting.records import Published, Results
 from poise.reporting.statistics import Difference, Summary, corrected, paired, summary
@@ -59,12 +59,14 @@ def tables_of(results: Results) -> list[Table]:
     experiment, scores = results.experiment, _scores(results)
     tables = [_table(results, MAIN, experiment.title, experiment.columns, notes_of(results))]
     for number, (title, columns) in enumerate(experiment.details.items()):
-        tables.append(_table(results, f"details-{number + 1}", f"{experiment.title}: {title}", columns, ()))
+        table = _table(results, f"details-{number + 1}", f"{experiment.title}: {title}", columns, ())
+        known = tuple(row for row in table.rows if any(cell.ours or cell.paper for cell in row.cells))
+        tables.append(replace(table, rows=known))
     for number, overlap in enumerate(dict.fromkeys(experiment.overlaps.values())):
         columns = seen_and_unseen(overlap, scores)
         methods = [method for method, names in experiment.overlaps.items() if names == overlap]
         if columns:
-            title = f"{experiment.title}: corruptions that the augmentation of {' and '.join(methods)} resembles"
+            title = f"{experiment.title}: corruptions that the augmentation of {listed(methods)} resembles"
             note = f"Seen: {', '.join(overlap)}. A high accuracy on these shows the augmentation, not robustness."
             tables.append(_table(results, f"seen-{number + 1}", title, columns, (note,)))
     error = corruption_error(experiment.reference, scores)

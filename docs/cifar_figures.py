@@ -1,0 +1,193 @@
+"""Draws the figures of docs/cifar.md into docs/cifar/, from records and kept models.
+
+python docs/cifar_figures.py results cifar10                 # noisy-cifar10 and cifar10-c in results/
+python docs/cifar_figures.py results cifar10 --compressed    # their compressed versions
+
+corruptions   accuracy per corruption and severity, difference to XE
+noise         accuracy against the share of replaced pixels, and against Gaussian noise
+cost          accuracy under noise against the minutes of training
+maps          utility and sensitivity on real pictures, for XE and FCL (needs their models, and CIFAR in the cache)
+"""
+
+import argparse
+from pathlib import Path
+from statistics import fmean
+
+import matplotlib
+import numpy as np
+import torch
+
+import poise
+from poise.corruptions.profiles import PROFILES
+from poise.data.cache import load
+from poise.data.loader import on_device
+from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES
+from poise.reporting.costs import training_seconds
+from poise.reporting.findings import corruption_accuracies, subtract
+from poise.reporting.records import Results
+from poise.reporting.records import load as load_records
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+SHARES = {0: "Clean", 5: "UN 5%", 10: "UN 10%", 15: "UN", 20: "UN 20%", 30: "UN 30%"}
+GROUPS_OF_ROWS = [len(members) for members in GROUPS.values()]
+
+
+def methods_of(results: Results) -> list[str]:
+    return [method for method in results.experiment.methods if method in results.runs]
+
+
+def colour_of(results: Results, method: str) -> str:
+    """The same in every figure."""
+    return f"C{results.experiment.methods.index(method)}"
+
+
+def corruptions(results: Results, path: Path) -> None:
+    """A panel per method: 19 rows, 5 severities and their mean, the difference to XE in points."""
+    cells = {method: corruption_accuracies(results, method) for method in methods_of(results)}
+    gaps = {method: subtract(found, cells["XE"]) for method, found in cells.items() if method != "XE"}
+    tables = {
+        method: 100 * np.array([[gap[c][s] for s in SEVERITIES] for c in CORRUPTIONS]) for method, gap in gaps.items()
+    }
+    reach = max(float(np.abs(table).max()) for table in tables.values())
+    figure, axes = plt.subplots(
+        1, len(tables), figsize=(2.1 + 1.75 * len(tables), 6.2), sharey=True, squeeze=False, layout="constrained"
+    )
+    for axis, (method, table) in zip(axes[0], tables.items(), strict=True):
+        shown = np.concatenate([table, table.mean(1, keepdims=True)], axis=1)
+        image = axis.imshow(shown, cmap="RdBu", vmin=-reach, vmax=reach, aspect="auto")
+        for (row, column), value in np.ndenumerate(shown):
+            colour = "white" if abs(value) > 0.6 * reach else "black"
+            axis.text(column, row, signed(value), ha="center", va="center", fontsize=6.5, color=colour)
+        axis.set_title(f"{method}\n{signed(table.mean(), 1)}", fontsize=9)
+        axis.set_xticks(range(6), [*map(str, SEVERITIES), "all"], fontsize=7)
+        axis.axvline(4.5, color="white", linewidth=2)
+        for border in np.cumsum(GROUPS_OF_ROWS):
+            axis.axhline(border - 0.5, color="white", linewidth=2)
+        axis.tick_params(length=0)
+    axes[0, 0].set_yticks(range(len(CORRUPTIONS)), [name.replace("_", " ") for name in CORRUPTIONS], fontsize=8)
+    figure.colorbar(image, ax=axes, shrink=0.6, label="accuracy - XE's, points", pad=0.01)
+    finish(figure, path, f"{results.experiment.title}: difference to XE per corruption and severity")
+
+
+def signed(value: float, digits: int = 0) -> str:
+    """`+3`, `-1`, and 0 without a sign."""
+    return f"{value:+.{digits}f}" if round(value, digits) else "0"
+
+
+def noise(noisy: Results, corrupted: Results | None, path: Path) -> None:
+    """Left: pixels replaced by grey noise. Right: Gaussian noise at the five severities."""
+    figure, axes = plt.subplots(
+        1, 2 if corrupted else 1, figsize=(10 if corrupted else 5.5, 4), squeeze=False, layout="constrained"
+    )
+    lines(axes[0, 0], noisy, list(SHARES), list(SHARES.values()))
+    axes[0, 0].set_xlabel("pixels replaced by a random grey, %")
+    if corrupted:
+        sigmas = [0.0, *(float(setting.scale) for setting in PROFILES["cifar"]["gaussian_noise"])]
+        lines(axes[0, 1], corrupted, sigmas, ["Clean", *(f"gaussian_noise/{severity}" for severity in SEVERITIES)])
+        axes[0, 1].set_xlabel("sigma of Gaussian noise")
+    axes[0, 0].set_ylabel("accuracy")
+    handles = axes[0, 0].get_legend_handles_labels()
+    axes[0, -1].legend(*handles, fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    finish(figure, path, f"{noisy.experiment.title}: accuracy against noise; bands are ± a deviation over seeds")
+
+
+def lines(axis: plt.Axes, results: Results, places: list[float], scores: list[str]) -> None:
+    for method in methods_of(results):
+        runs = results.runs[method].values()
+        values = np.array([[run.scores[score] for score in scores] for run in runs])
+        mean, colour = values.mean(0), colour_of(results, method)
+        axis.plot(
+            places,
+            mean,
+            marker="o",
+            markersize=3,
+            color=colour,
+            label=method,
+            linestyle="--" if "FCL" in method else "-",
+        )
+        if len(values) > 1:
+            spread = values.std(0, ddof=1)
+            axis.fill_between(places, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(axis="y", alpha=0.3)
+
+
+def cost(results: Results, path: Path) -> None:
+    """The mean accuracy under the three noises against the minutes of one training run."""
+    scores = [f"{name}/{severity}" for name in GROUPS["noise"] for severity in SEVERITIES]
+    figure, axis = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
+    points = {}
+    for method in methods_of(results):
+        runs = list(results.runs[method].values())
+        seconds = [each for run in runs if (each := training_seconds(run)) is not None]
+        points[method] = fmean(seconds) / 60, 100 * fmean(run.scores[score] for run in runs for score in scores)
+    base = points["XE"]
+    for method, (minutes, accuracy) in points.items():
+        axis.plot(minutes, accuracy, "o", color=colour_of(results, method))
+        gain, more = accuracy - base[1], minutes - base[0]
+        price = f"\n{60 * more / gain:+.0f} s a point" if method != "XE" and gain > 0.5 else ""
+        axis.annotate(
+            f"{method}{price}", (minutes, accuracy), xytext=(6, -3), textcoords="offset points", fontsize=8, va="top"
+        )
+    axis.set_xlabel(f"minutes of training a seed ({next(iter(results.records)).device})")
+    axis.set_ylabel("accuracy, mean of the noise group, %")
+    axis.margins(x=0.25, y=0.12)
+    axis.spines[["top", "right"]].set_visible(False)
+    finish(figure, path, f"{results.experiment.title}\nseconds of training for each point above XE")
+
+
+def maps(folder: Path, data: str, path: Path, count: int = 6) -> None:
+    """Pictures with utility and sensitivity: the sum over channels of the one, the norm of the other."""
+    models = {
+        name: poise.load_model(folder / slug / "seed-00/model.safetensors")
+        for name, slug in (("XE", "xe"), ("FCL", "fcl"))
+    }
+    x, y = on_device(load(data, "test_x")[:200], load(data, "test_y")[:200])
+    chosen = torch.tensor([int((y == label).nonzero()[0]) for label in range(count)])
+    x, y = x[chosen] / 255, y[chosen]
+    columns = {"picture": x.permute(0, 2, 3, 1)}
+    for name, model in models.items():
+        columns[f"utility, {name}"] = poise.GradientUtility()(model, x, y).sum(1)
+        columns[f"sensitivity, {name}"] = poise.JacobianSensitivity()(model, x).norm(dim=1)
+    figure, axes = plt.subplots(count, len(columns), figsize=(1.35 * len(columns), 1.3 * count), layout="constrained")
+    for column, (title, pictures) in enumerate(columns.items()):
+        for axis, picture in zip(axes[:, column], pictures, strict=True):
+            axis.imshow(picture.detach(), cmap="magma", vmin=0, interpolation="nearest")
+            axis.set_xticks([]), axis.set_yticks([])
+        axes[0, column].set_title(title, fontsize=8)
+    finish(figure, path, "black is 0, the brightest of each map its largest value")
+
+
+def finish(figure: plt.Figure, path: Path, title: str) -> None:
+    figure.suptitle(title, fontsize=10)
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    print(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("data", choices=["cifar10", "cifar100"])
+    parser.add_argument("--compressed", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("cifar"))
+    given = parser.parse_args()
+    suffix = "-compressed" if given.compressed else "-quick" if given.quick else ""
+    found = {results.experiment.name: results for results in load_records(given.runs)}
+    noisy, corrupted = (found.get(f"{name}{suffix}") for name in (f"noisy-{given.data}", f"{given.data}-c"))
+    name = f"{given.data}{suffix}"
+    if corrupted:
+        corruptions(corrupted, given.out / f"{name}-corruptions.png")
+        cost(corrupted, given.out / f"{name}-cost.png")
+    if noisy:
+        noise(noisy, corrupted, given.out / f"{name}-noise.png")
+        if (noisy.folder / "fcl/seed-00/model.safetensors").exists():
+            maps(noisy.folder, given.data, given.out / f"{name}-maps.png")
+
+
+if __name__ == "__main__":
+    main()
