@@ -5,11 +5,14 @@ READY := .venv/.ready
 
 .PHONY: test unit check lint types readme network reproduce clean
 
+# One thread in each of the processes: more would only get in each other's way.
+test: export OMP_NUM_THREADS = 1
 test: $(READY)
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
 
+unit: export OMP_NUM_THREADS = 1
 unit: $(READY)
-	$(BIN)/pytest -m "not miniature and not readme and not network"
+	$(BIN)/pytest -n auto --dist worksteal -m "not miniature and not readme and not network"
 
 check: lint types test readme
 

@@ -149,7 +149,7 @@ def test_sweeps_hold_images_out_and_every_path_fits(data: Path) -> None:
     assert (task.train.x[-1] != task.validation.x[0]).any() and len(task.validations["validation+NUN"](CPU)) == 10
     with pytest.raises(ValueError, match="noisy-cifar is a table of several: sweep noisy-cifar10 or noisy-cifar100"):
         shelf.find_sweep("noisy-cifar")
-    with pytest.raises(ValueError, match="cifar10-c has no sweep of its own: there are those of .*synthetic-mnist"):
+    with pytest.raises(ValueError, match=r"cifar10-c has no sweep of its own: there are those of .*synthetic-mnist"):
         shelf.find_sweep("cifar10-c")
 
 

@@ -152,7 +152,7 @@ class Runner:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         for name, content in judge.exhibits(model).items():
-            self.write(path.with_name(f"{name}.json"), {"version": 1, **content})
+            write_json(path.with_name(f"{name}.json"), {"version": 1, **content}, indent=None)
         self.write(path, record)
         self.listen(Event(method.name, seed, "is finished"))
 

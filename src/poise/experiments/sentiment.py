@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 
 from poise.data.cache import manifest_of, path_of, root
 from poise.data.errors import DataNotFound
@@ -84,6 +83,8 @@ def _require_all(*names: str) -> None:
 
 def pretrained(embeddings: str, tensor: str | None = None, trained: bool = True, **settings: Any) -> Transformer:
     """A Transformer that begins with token embeddings out of a safetensors file: its only table of our vocabulary."""
+    from safetensors import SafetensorError, safe_open
+
     size = settings.pop("vocabulary")
     try:
         with safe_open(embeddings, "pt") as file:
@@ -117,10 +118,10 @@ def experiment(
     """The recipe; `start` is the step at which FCL switches on."""
     steps = phrases // batch
     settings = {"width": 256, "layers": 3, "heads": 8, "feed_forward": 256, "max_length": 128, "dropout": 0.3}
-    dropped = PieceDropout(0.1)
-    contrast = FCL(
-        RemovalUtility(), TopBottomFraction(0.1), Remove(), InfoNCE(temperature=0.02), Ramp(0.5, start=start)
-    )
+    dropped, loss = PieceDropout(0.1), CrossEntropy()
+    utility = RemovalUtility(memory=2**32)  # of a graph that is not kept: long sentences in few chunks
+    ramp = Ramp(0.5, start=start)
+    contrast = FCL(utility, TopBottomFraction(0.1), Remove(), InfoNCE(temperature=0.02), ramp, loss=loss)
     return Experiment(
         name=name,
         title="Sentiment (section 4.1)",
@@ -134,7 +135,7 @@ def experiment(
             precision=precision,
             average=average,
         ),
-        methods=(Method("XE", XE(), dropped), Method("FCL", contrast, dropped)),
+        methods=(Method("XE", XE(loss), dropped), Method("FCL", contrast, dropped)),
         columns=_columns(),
         groups=(("XE", "FCL"),),
         seeds=seeds,
@@ -182,7 +183,12 @@ def sweeps(whole: Experiment) -> dict[str, Sweep]:
         "xe-regularisation": Sweep(
             whole,
             "XE",
-            {"augment.share": (0.0, 0.1, 0.2, 0.3), "objective.loss": smooth, "plan.average": (None, 0.999)},
+            {
+                "augment.share": (0.0, 0.1, 0.2, 0.3),
+                "plan.optimizer.weight_decay": (0.01, 0.3),
+                "objective.loss": smooth,
+                "plan.average": (None, 0.999),
+            },
             seeds=1,
         ),
         "fcl": Sweep(whole, "FCL", grid, seeds=1),

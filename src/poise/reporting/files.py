@@ -16,9 +16,9 @@ class RecordError(Exception):
     """A file or a folder that no table can be made of; the message is one sentence that names it."""
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any], indent: int | None = 1) -> None:
     """Atomically, with its folder; numbers that are not finite are a ValueError."""
-    words = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    words = json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     with new_file(path) as stream:
         stream.write(words.encode())
