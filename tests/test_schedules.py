@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from poise import Constant, Exponential, Ramp, Steps
+from poise import Constant, Cosine, Exponential, Ramp, Steps
 from poise.schedules import as_schedule
 
 
@@ -69,3 +69,14 @@ def test_a_schedule_drives_a_torch_optimizer() -> None:
 def test_bad_settings_are_refused(build) -> None:
     with pytest.raises(ValueError, match="must be"):
         build()
+
+
+def test_cosine_rises_in_a_line_and_falls_in_half_a_wave() -> None:
+    rate = Cosine(2.0, steps=110, warmup=10)
+    assert [rate(step) for step in (0, 4, 9, 10)] == pytest.approx([0.2, 1.0, 2.0, 2.0])
+    assert [rate(step) for step in (35, 60, 85, 110, 500)] == pytest.approx(
+        [1 + 2**-0.5, 1.0, 1 - 2**-0.5, 0, 0], abs=1e-12
+    )
+    assert Cosine(1.0, steps=4)(2) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="warmup=5 must be a number of steps below steps=5"):
+        Cosine(1.0, steps=5, warmup=5)
