@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import ceil
-from pathlib import Path
 
 from poise.data import cache
 from poise.experiments.experiment import Build, Experiment
-from poise.experiments.human import PAPERS_SENTENCE, Alignment
+from poise.experiments.human import PAPERS_SENTENCE, Alignment, Strips
 from poise.experiments.sentiment import Phrases, experiment
 from poise.models.transformer import Transformer
 
@@ -71,7 +71,7 @@ def network(**settings: object) -> Build:
 
 def tiny(epochs: int = 4, seeds: int = 2) -> Experiment:
     """The recipe of section 4.1, on these sentences."""
-    return experiment(
+    whole = experiment(
         "tiny-sentiment",
         phrases=96,
         epochs=epochs,
@@ -85,8 +85,4 @@ def tiny(epochs: int = 4, seeds: int = 2) -> Experiment:
         precision="float32",
         average=0.9,
     )
-
-
-def home(folder: Path) -> dict[str, str]:
-    """The environment in which this is the data."""
-    return {"POISE_DATA": str(folder)}
+    return replace(whole, exhibits=Strips(marked=3))

@@ -1,9 +1,12 @@
 """Agreement with human scores: against SciPy, and by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from poise.data.sst import read_sentences
 from poise.experiments.alignment import agreement, counts, is_marked, pearson, sentence_r, sentence_rho, top_three
 
 SCORES = np.array([0.9, 0.5, 0.7, 0.45, 0.2, 0.55, np.nan, 0.1, 0.56])
@@ -67,3 +70,15 @@ def test_a_model_without_an_opinion_agrees_with_nobody() -> None:
     found = agreement([np.array([0.9, 0.2, 0.6])], [np.zeros(3)])
     assert (found.r, found.rho, found.pooled_r) == (0, 0, 0)
     assert agreement([np.array([0.5, 0.5])], [np.zeros(2)]) is None
+
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+
+@pytest.mark.skipif(not (SHARED / "sst").exists(), reason="the SST files are not beside the checkout")
+def test_so_many_sentences_of_the_treebank_count() -> None:
+    """The numbers of docs/sentiment.md, for the scores of token_scores.tsv."""
+    for split, expected in {"dev": (872, 614, 3377), "test": (1821, 1217, 6822)}.items():
+        scores = [np.array(each.raw_scores) for each in read_sentences(SHARED / "sst", split) if each.label is not None]
+        marked = sum(int(is_marked(each).sum()) for each in scores)
+        assert (len(scores), sum(counts(each) for each in scores), marked) == expected

@@ -60,7 +60,7 @@ def test_from_phrases_to_a_printed_table_and_a_page(tmp_path: Path) -> None:
     }
     assert names | {"test"} <= set(record["scores"])
     made = page([results])
-    assert "The paper's sentence" in made and "FCL gains most" in made and 'class="strips"' in made
+    assert "The paper's sentence" in made and made.count('<figure class="strips">') > 2
 
 
 def test_the_tables_columns_are_scores_of_the_record() -> None:

@@ -114,6 +114,12 @@ def test_an_average_forgets_its_start() -> None:
         dataclasses.replace(PLAN, average=1.0)
 
 
+def test_a_plan_mentions_its_average_if_it_has_one() -> None:
+    plain = dataclasses.replace(PLAN, average=None)
+    assert repr(PLAN) == repr(plain)[:-1] + ", average=0.8)"
+    assert repr(plain).endswith("precision='float32', compile=False)")  # as in the records of synthetic MNIST
+
+
 def test_a_checkpoint_without_an_average_is_refused(tmp_path: Path) -> None:
     train(plan=dataclasses.replace(PLAN, average=None), folder=tmp_path, until=1)
     with pytest.raises(TrainingError, match="has no average of the weights"):

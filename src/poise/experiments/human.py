@@ -95,7 +95,7 @@ def human_scores(sentence: Sentence, column: str) -> np.ndarray:
     return np.full(len(sentence.tokens), np.nan) if sentence.raw_scores is None else np.array(sentence.raw_scores)
 
 
-def values_of(model: Any, sentences: list[Sentence], probes: int, size: int = 64) -> Values:
+def values_of(model: Any, sentences: list[Sentence], probes: int, size: int = 128) -> Values:
     """Sensitivity, utility and, with probes, gradient sensitivity of every token; sentences of like length together."""
     device = next(model.parameters()).device
     names = ["sensitivity", "utility", *(["gradient"] if probes else [])]

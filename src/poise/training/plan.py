@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol, TypeAlias
 
 import torch
@@ -57,7 +57,7 @@ class Adam:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """epochs over the data in batches of `batch_size`, over all processes together; the rate is a function of the step.
 
@@ -79,6 +79,11 @@ class Plan:
         if self.average is not None and not 0 <= self.average < 1:
             raise ValueError(f"average={self.average} must lie in [0, 1)")
         require_choice("precision", self.precision, "float32", "bfloat16")
+
+    def __repr__(self) -> str:
+        """A plan without an average does not mention it, like the plans of records from before there was one."""
+        shown = [field.name for field in fields(self) if field.name != "average" or self.average is not None]
+        return f"Plan({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @property
     def layout(self) -> torch.memory_format:
