@@ -63,7 +63,7 @@ def main() -> None:
         sys.exit(f"{sys.argv[1]} has no strips of two methods")
     height = sum(1.4 + sum(len(strip.rows) + 0.4 for _ in lines_of(strip.tokens)) for strip in strips)
     figure, axis = plt.subplots(figsize=(0.087 * (WIDTH + LABEL), 0.2 * (height + 1)))
-    axis.set(xlim=(0, WIDTH + LABEL), ylim=(height + 1, 0))
+    axis.set(xlim=(0, WIDTH + LABEL + 1), ylim=(height + 1, 0))
     axis.axis("off")
     top = 0.0
     for strip in strips:

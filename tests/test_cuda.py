@@ -1,10 +1,11 @@
 """On a CUDA device: the same numbers, no stall, and errors that leave the device alive."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
-from toys import ConvNet, Smooth
+from toys import ConvNet, Smooth, sentences
 
 from poise import (
     FCL,
@@ -17,8 +18,12 @@ from poise import (
     JacobianSensitivity,
     Margin,
     PatchGaussian,
+    RemovalUtility,
+    Remove,
     Standard,
     TopBottom,
+    TopBottomFraction,
+    Transformer,
     XEGaussian,
 )
 
@@ -63,6 +68,21 @@ def test_a_generator_makes_a_step_reproducible(objective) -> None:
     model, (x, y) = ConvNet().cuda().eval(), images()
     totals = [objective(model, x, y, generator=seeded(seed)).total.item() for seed in (1, 1)]
     assert totals[0] == totals[1]
+
+
+def test_a_step_on_sentences_never_waits_where_the_number_of_tokens_is_bounded() -> None:
+    objective = FCL(RemovalUtility(), TopBottomFraction(0.1), Remove(), InfoNCE(0.02), weight=0.5)
+    model = Transformer(2, 20, width=32, layers=1, heads=4, feed_forward=32, dropout=0.1).cuda()
+    x = dataclasses.replace(sentences([9, 4, 7, 3], special=True).to("cuda"), most=7)
+    y = torch.tensor([0, 1, 1, 0], device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        objective(model, x, y).total.backward()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            objective(model, x, y, generator=seeded()).total.backward()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert all(p.grad is not None for p in model.parameters())
 
 
 def test_the_same_numbers_as_on_the_cpu() -> None:

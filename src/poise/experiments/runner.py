@@ -215,7 +215,7 @@ class Runner:
             scores |= self.experiment.measures(model, seen)
         if self.experiment.exhibits is not None and self.testing:
             for name, content in self.experiment.exhibits(model, seen).items():
-                self._write(folder / f"{name}.json", {"version": 1, **content})
+                write_json(folder / f"{name}.json", {"version": 1, **content}, indent=None)
         return {
             "scores": scores,
             "classes": {name: each.tolist() for name, each in counts.items()},

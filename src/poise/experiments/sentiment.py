@@ -118,9 +118,8 @@ def experiment(
     steps = phrases // batch
     settings = {"width": 256, "layers": 3, "heads": 8, "feed_forward": 256, "max_length": 128, "dropout": 0.3}
     dropped = PieceDropout(0.1)
-    contrast = FCL(
-        RemovalUtility(), TopBottomFraction(0.1), Remove(), InfoNCE(temperature=0.02), Ramp(0.5, start=start)
-    )
+    utility = RemovalUtility(memory=2**32)  # of a graph that is not kept: long sentences in few chunks
+    contrast = FCL(utility, TopBottomFraction(0.1), Remove(), InfoNCE(temperature=0.02), Ramp(0.5, start=start))
     return Experiment(
         name=name,
         title="Sentiment (section 4.1)",
@@ -182,7 +181,12 @@ def _sweeps(whole: Experiment) -> dict[str, Sweep]:
         "xe-regularisation": Sweep(
             whole,
             "XE",
-            {"augment.share": (0.0, 0.1, 0.2, 0.3), "objective.loss": smooth, "plan.average": (None, 0.999)},
+            {
+                "augment.share": (0.0, 0.1, 0.2, 0.3),
+                "plan.optimizer.weight_decay": (0.01, 0.3),
+                "objective.loss": smooth,
+                "plan.average": (None, 0.999),
+            },
             seeds=1,
         ),
         "fcl": Sweep(whole, "FCL", grid, seeds=1),

@@ -30,9 +30,9 @@ def write_whole(path: Path, content: str) -> None:
             part.unlink()
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any], indent: int | None = 1) -> None:
     """Atomically, with its folder; numbers that are not finite are a ValueError."""
-    words = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    words = json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, words)
 
