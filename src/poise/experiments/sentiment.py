@@ -117,9 +117,10 @@ def experiment(
     """The recipe; `start` is the step at which FCL switches on."""
     steps = phrases // batch
     settings = {"width": 256, "layers": 3, "heads": 8, "feed_forward": 256, "max_length": 128, "dropout": 0.3}
-    dropped = PieceDropout(0.1)
+    dropped, loss = PieceDropout(0.1), CrossEntropy()
     utility = RemovalUtility(memory=2**32)  # of a graph that is not kept: long sentences in few chunks
-    contrast = FCL(utility, TopBottomFraction(0.1), Remove(), InfoNCE(temperature=0.02), Ramp(0.5, start=start))
+    ramp = Ramp(0.5, start=start)
+    contrast = FCL(utility, TopBottomFraction(0.1), Remove(), InfoNCE(temperature=0.02), ramp, loss=loss)
     return Experiment(
         name=name,
         title="Sentiment (section 4.1)",
@@ -133,7 +134,7 @@ def experiment(
             precision=precision,
             average=average,
         ),
-        methods=(Method("XE", XE(), dropped), Method("FCL", contrast, dropped)),
+        methods=(Method("XE", XE(loss), dropped), Method("FCL", contrast, dropped)),
         columns=_columns(),
         groups=(("XE", "FCL"),),
         seeds=seeds,
