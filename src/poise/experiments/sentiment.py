@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 
 from poise.data.cache import manifest_of, path_of, root
 from poise.data.errors import DataNotFound
@@ -84,6 +83,8 @@ def _require_all(*names: str) -> None:
 
 def pretrained(embeddings: str, tensor: str | None = None, trained: bool = True, **settings: Any) -> Transformer:
     """A Transformer that begins with token embeddings out of a safetensors file: its only table of our vocabulary."""
+    from safetensors import SafetensorError, safe_open
+
     size = settings.pop("vocabulary")
     try:
         with safe_open(embeddings, "pt") as file:
