@@ -148,7 +148,7 @@ def test_phrases_are_drawn_once_and_for_all() -> None:
 def test_token_embeddings_may_come_from_a_file(width: int, tmp_path: Path) -> None:
     path, size = tmp_path / "table.safetensors", len(VOCABULARY)
     table = torch.randn(size, width) * 3
-    save_file({"embeddings": table, "norm": torch.ones(width)}, path)
+    save_file({"embeddings": table, "norm": torch.ones(width), "steps": torch.tensor(3.0)}, path)
     settings = {"num_classes": 2, "vocabulary": size, "width": 16, "heads": 2}
     model = pretrained(str(path), **settings)
     held = model.token.weight.detach()

@@ -88,7 +88,7 @@ def pretrained(embeddings: str, tensor: str | None = None, trained: bool = True,
     size = settings.pop("vocabulary")
     try:
         with safe_open(embeddings, "pt") as file:
-            names = [tensor] if tensor else [n for n in file.keys() if file.get_slice(n).get_shape()[0] == size]  # noqa: SIM118
+            names = [tensor] if tensor else [n for n in file.keys() if file.get_slice(n).get_shape()[:1] == [size]]  # noqa: SIM118
             tables = {name: file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:
         raise TrainingError(f"{embeddings} is no safetensors file that can be read: {error}") from None
