@@ -14,13 +14,29 @@ LAYERS = [
     {"features", "models", "data", "corruptions", "reporting"},
     {"objectives", "robustness"},
     {"training"},
-    {"audit", "experiments"},
+    {"auditing", "experiments"},
     {"commands"},
     {"cli"},
     {"__main__", "__init__"},
 ]
 
 CONTRACTS = {
+    "auditing": {
+        *(
+            "audit",
+            "batches",
+            "collect",
+            "intervals",
+            "leftover",
+            "measure",
+            "numbers",
+            "plan",
+            "ranks",
+            "result",
+            "slices",
+        ),
+        *("summing", "telling", "units", "verdict"),
+    },
     "commands": {"corrupting", "inputs", "progress", "reproduce", "results"},
     "corruptions": {
         *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),

@@ -1,0 +1,162 @@
+"""The numbers of an audit, from what was measured example by example.
+
+Axes: N examples, K strengths, C corruptions x severities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poise.auditing.intervals import Number, calibration, corrected, interval, mean, resampled, share
+from poise.protocols import GROUPS
+from poise.robustness.output import Making
+
+Cells = dict[str, dict[str, dict[str, Any]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One row per example: what all numbers, slices and comparisons are made of."""
+
+    label: np.ndarray  # [N]
+    predicted: np.ndarray  # [N]
+    right: np.ndarray  # [N] of 0 and 1
+    confidence: np.ndarray  # [N]
+    rank_correlation: np.ndarray  # [N] as observed
+    half_correlation: np.ndarray  # [N] with half of the probes
+    halves: np.ndarray  # [N] of the two halves
+    top_overlap: np.ndarray  # [N]
+    near_gain: np.ndarray  # [N, K]
+    far_gain: np.ndarray  # [N, K]
+    near_shift: np.ndarray  # [N, K] in typical distances of two embeddings
+    far_shift: np.ndarray  # [N, K]
+    near_right: np.ndarray  # [N, K]
+    far_right: np.ndarray  # [N, K]
+    corrupted_right: np.ndarray  # [N, C]; C = 0 without corruptions
+    corrupted_confidence: np.ndarray  # [N, C]
+
+
+def table_of(rows: dict[str, np.ndarray], embedding_distance: float, input_distance: float) -> Table:
+    """Shifts in units of the two typical distances."""
+    logits = rows["logits"].astype(float)
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    predicted = logits.argmax(1)
+    shifts, gains = {}, {}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for side in ("near", "far"):
+            shifts[side] = rows[f"{side}_shift"] / embedding_distance
+            gains[side] = shifts[side] / (rows["step"] / input_distance)
+    nothing = np.empty((len(predicted), 0))
+    return Table(
+        rows["label"],
+        predicted,
+        (predicted == rows["label"]).astype(float),
+        powers.max(1) / powers.sum(1),
+        rows["rank_correlation"],
+        rows["half_correlation"],
+        rows["halves"],
+        rows["top_overlap"],
+        gains["near"],
+        gains["far"],
+        shifts["near"],
+        shifts["far"],
+        rows["near_right"].astype(float),
+        rows["far_right"].astype(float),
+        rows.get("corrupted_right", nothing).astype(float),
+        rows.get("corrupted_confidence", nothing),
+    )
+
+
+def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Number]:
+    """Every number by name; those of perturbation at the strength in the middle."""
+    rho, reliability = corrected(table.half_correlation, table.halves)
+    found = {
+        "accuracy": share(table.right),
+        "calibration_error": calibration(table.right, table.confidence),
+        "rank_correlation": rho,
+        "observed_rank_correlation": mean(table.rank_correlation),
+        "reliability": reliability,
+        "top_overlap": mean(table.top_overlap),
+        "near_gain": mean(table.near_gain[:, middle]),
+        "far_gain": mean(table.far_gain[:, middle]),
+        "near_accuracy": share(table.near_right[:, middle]),
+        "far_accuracy": share(table.far_right[:, middle]),
+    }
+    return found if making is None else found | _corrupted(table, making)
+
+
+def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.ndarray]:
+    """One value per example behind each number that is a mean: what pairs of models are compared by."""
+    found = {
+        "accuracy": table.right,
+        "rank_correlation": table.rank_correlation,
+        "top_overlap": table.top_overlap,
+        "near_gain": table.near_gain[:, middle],
+        "far_gain": table.far_gain[:, middle],
+        "near_accuracy": table.near_right[:, middle],
+        "far_accuracy": table.far_right[:, middle],
+    }
+    return (
+        found if making is None else found | {n: table.corrupted_right[:, c].mean(1) for n, c in _means(making).items()}
+    )
+
+
+def plane_draws(table: Table, middle: int) -> np.ndarray:
+    """Resamples of the mean gains, near and far together [R, 2]."""
+    return resampled(np.stack([table.near_gain[:, middle], table.far_gain[:, middle]], 1))
+
+
+def perturbation(table: Table, strengths: tuple[float, ...]) -> list[dict[str, Any]]:
+    """Shift, gain and accuracy of both sides at each strength."""
+    rows = []
+    for number, strength in enumerate(strengths):
+        row: dict[str, Any] = {"strength": strength}
+        for side in ("near", "far"):
+            row[f"{side}_shift"] = mean(getattr(table, f"{side}_shift")[:, number]).as_dict()
+            row[f"{side}_gain"] = mean(getattr(table, f"{side}_gain")[:, number]).as_dict()
+            row[f"{side}_accuracy"] = share(getattr(table, f"{side}_right")[:, number]).as_dict()
+        rows.append(row)
+    return rows
+
+
+def corruption_cells(table: Table, making: Making | None) -> Cells:
+    """{corruption: {severity: accuracy and calibration error}}."""
+    cells: Cells = {}
+    for place, (name, severity) in enumerate(_settings(making) if making else []):
+        right, confidence = table.corrupted_right[:, place], table.corrupted_confidence[:, place]
+        cells.setdefault(name, {})[str(severity)] = {
+            "accuracy": share(right).as_dict(),
+            "calibration_error": calibration(right, confidence).as_dict(),
+        }
+    return cells
+
+
+def _corrupted(table: Table, making: Making) -> dict[str, Number]:
+    found = {name: mean(table.corrupted_right[:, places].mean(1)) for name, places in _means(making).items()}
+    gaps = [
+        (right - confidence)[:, None] * (np.minimum((confidence * 15).astype(int), 14)[:, None] == np.arange(15))
+        for right, confidence in zip(table.corrupted_right.T, table.corrupted_confidence.T, strict=True)
+    ]
+    draws = np.mean([np.abs(resampled(gap)).sum(1) for gap in gaps], 0)
+    value = float(np.mean([np.abs(gap.mean(0)).sum() for gap in gaps]))
+    return {**found, "corrupted_calibration_error": interval(value, draws, len(table.right))}
+
+
+def _settings(making: Making) -> list[tuple[str, int]]:
+    return [(name, severity) for name in making.corruptions for severity in making.severities]
+
+
+def _means(making: Making) -> dict[str, list[int]]:
+    """The columns behind each mean accuracy: all, the four groups, and every corruption."""
+    settings = _settings(making)
+    members = {"corrupted": making.corruptions}
+    members |= {group: tuple(n for n in names if n in making.corruptions) for group, names in GROUPS.items()}
+    members |= {name: (name,) for name in making.corruptions}
+    return {
+        f"{name}_accuracy": [place for place, (corruption, _) in enumerate(settings) if corruption in held]
+        for name, held in members.items()
+        if held
+    }

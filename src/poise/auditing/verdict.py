@@ -1,0 +1,108 @@
+"""The verdict: one plain sentence, from where the model lies in the plane and what its errors go with.
+
+A gain is how far the embedding moves, relative to an equally large step from one example towards another:
+
+    gain = (shift / typical distance of two embeddings) / (size of the change / typical distance of two inputs)
+
+so that 1 is neutral: a linear model that weighs all features alike has gain 1 everywhere, whatever sigma. With
+near = the gain on the least useful features and far = the gain on the most useful ones, the plane has three regions:
+
+    over-robust       far < 1/4
+    brittle           far >= 1/4 and near >= min(far, 1)
+    follows utility   far >= 1/4 and near < min(far, 1)
+
+A region is named if 95 % of the resamples of examples lie in it; otherwise the verdict is "undecided" and says between
+what. A feature that goes with the model's errors (leftover.py) decides as well: unused is over-robust, overused is
+brittle. A model that is not clearly better than guessing is undecided: its utility says nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poise.auditing.intervals import Number
+from poise.auditing.leftover import Leftover
+
+OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED = "over-robust", "brittle", "follows utility", "undecided"
+LEAST_FAR = 0.25
+NEUTRAL = 1.0
+SURE = 0.95
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """names  what the model is called; `shares` those of the resamples in each region of the plane."""
+
+    names: tuple[str, ...]
+    sentence: str
+    shares: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"names": list(self.names), "sentence": self.sentence, "shares": self.shares}
+
+
+def region(near: float, far: float) -> str:
+    """Where a point of the plane lies."""
+    if not np.isfinite([near, far]).all():
+        return UNDECIDED
+    if far < LEAST_FAR:
+        return OVER_ROBUST
+    return BRITTLE if near >= min(far, NEUTRAL) else FOLLOWS
+
+
+def judge(
+    near: Number, far: Number, draws: np.ndarray, found: list[Leftover], accuracy: Number, chance: float
+) -> Verdict:
+    """From the two gains, their resamples [R, 2], what the errors go with, and the accuracy beside that of guessing."""
+    counts = Counter(region(*draw) for draw in draws)
+    shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
+    sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
+    from_errors = _from_errors(found)
+    if from_errors is None and not accuracy.low > chance:
+        than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
+        return Verdict((UNDECIDED,), f"undecided: {than}, so its utility says nothing.", shares)
+    parts = [] if from_errors and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
+    parts += [from_errors] if from_errors else []
+    names = tuple(dict.fromkeys(name for name, _ in parts))
+    words = [f"{name}: {reason}" for name, reason in parts]
+    return Verdict(names, " ".join(words), shares)
+
+
+def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) -> str:
+    both = f"(gains {_words(near)} and {_words(far)}; 1 is neutral)"
+    if name == OVER_ROBUST:
+        return f"even the most useful features hardly move its embedding: a gain of {_words(far)}, where 1 is neutral."
+    if name == BRITTLE:
+        than = "as far as a step towards another example" if near.value >= NEUTRAL else "as far as the most useful ones"
+        return f"the least useful features move its embedding at least {than} {both}."
+    if name == FOLLOWS:
+        return (
+            f"the most useful features move its embedding {_times(near, far)} as far as the least useful ones {both}."
+        )
+    likely = sorted(shares, key=lambda each: -shares[each])[:2]
+    return (
+        f"between {likely[0]} ({shares[likely[0]]:.0%} of the resamples) and {likely[1]} ({shares[likely[1]]:.0%}) "
+        f"{both}: use more examples."
+    )
+
+
+def _from_errors(errors: list[Leftover]) -> tuple[str, str] | None:
+    found = next((each for each in errors if each.counts and each.kind != "unclear"), None)
+    if found is None:
+        return None
+    worth = f"one weight on it would take {found.gain:.0%} off the loss (p = {found.p:.3f})"
+    if found.kind == "unused":
+        return OVER_ROBUST, f"it ignores {found.name}, which goes with its errors: {worth}."
+    return BRITTLE, f"it makes too much of {found.name}, which leads it into its errors: {worth}."
+
+
+def _words(gain: Number) -> str:
+    return f"{gain.value:.2f} [{gain.low:.2f}, {gain.high:.2f}]"
+
+
+def _times(near: Number, far: Number) -> str:
+    return f"{far.value / near.value:.1f} times" if near.value > 1e-6 else "many times"

@@ -1,0 +1,103 @@
+"""Models whose answer is known are called by their names."""
+
+import numpy as np
+import pytest
+import torch
+from auditing.planted import (
+    COLUMNS,
+    NUISANCE,
+    PLANTED,
+    Planted,
+    Switching,
+    batches,
+    linear,
+    over_sensitive,
+    plain_rows,
+    rows,
+)
+
+import poise
+from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, region
+
+
+def audited(model: torch.nn.Module, data: tuple[torch.Tensor, torch.Tensor], **settings: object) -> poise.Audit:
+    return poise.audit(model, batches(*data), examples=300, **settings)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_the_three_are_told_apart(seed: int) -> None:
+    assert audited(linear(), plain_rows(300, seed)).names == (FOLLOWS,)
+    assert audited(Switching(), rows(300, seed)).names == (FOLLOWS,)
+    blind = audited(Switching(sees_planted=False), rows(300, seed))
+    assert blind.names == (OVER_ROBUST,) and f"feature {PLANTED}," in blind.verdict
+    jumpy = audited(over_sensitive(), plain_rows(300, seed))
+    assert jumpy.names == (BRITTLE,) and "least useful" in jumpy.verdict
+    misled = audited(over_sensitive(read_by_head=1.0), plain_rows(300, seed))
+    assert misled.names == (BRITTLE,) and f"feature {NUISANCE}," in misled.verdict
+
+
+def test_a_reference_shows_what_a_blind_model_ignores_without_its_errors() -> None:
+    """Utility from a model that sees the planted column, on the rows that it decides."""
+    x, y = rows(1500, 4)
+    on = x[:, 9] > 0.6
+    teacher = poise.TeacherUtility(Switching(), "switching")
+    found = audited(Switching(False), (x[on], y[on]), utility=teacher, fraction=0.02)
+    assert OVER_ROBUST in found.names and found["far_gain"] < 0.01
+    seeing = audited(Switching(), (x[on], y[on]), utility=teacher, fraction=0.02)
+    assert seeing.names == (FOLLOWS,)
+
+
+def test_utility_that_comes_with_the_batch() -> None:
+    x, y = plain_rows(200, 5)
+    mask = torch.zeros_like(x)
+    mask[:, NUISANCE] = 1.0
+    loader = [(a, b, {"utility": c}) for a, b, c in zip(x.split(50), y.split(50), mask.split(50), strict=True)]
+    assert poise.audit(linear(), loader, examples=200, fraction=0.02).names == (OVER_ROBUST,)
+
+
+def test_the_gains_of_a_linear_model_are_those_of_the_formula() -> None:
+    """near = sigma sqrt(sum of w^2 over the chosen) / D_z over sigma sqrt(k) / D_x, in expectation, at any sigma."""
+    model, (x, y) = linear(), plain_rows(400, 6)
+    found = poise.audit(model, batches(x, y), examples=400, strengths=(0.01, 1.0, 3.0))
+    weights = model.body.weight[0].detach().double()
+    order = weights.abs().sort().values
+    distance = (2 * (x.double() @ weights).var()).sqrt()
+    typical = (2 * x.double().var(0).sum()).sqrt()
+    mean_of_normal = np.sqrt(2 / np.pi)  # the embedding has one value: E|N(0, 1)|
+    for side, chosen in (("near", order[:5]), ("far", order[-5:])):
+        expected = float(chosen.norm() * mean_of_normal / distance / (5**0.5 / typical))
+        for step in found.facts["perturbation"]:
+            assert step[f"{side}_gain"]["low"] < expected < step[f"{side}_gain"]["high"]
+    assert found["rank_correlation"] == pytest.approx(1.0) and found["top_overlap"] == 1.0
+
+
+def test_even_weights_are_neutral() -> None:
+    """A linear model that weighs all features alike, into as many values, has gain 1 everywhere."""
+    x, y = plain_rows(300, 7)
+    model = Planted(torch.linalg.qr(torch.randn(COLUMNS, COLUMNS)).Q, torch.randn(2, COLUMNS))
+    found = poise.audit(model, batches(x, y), examples=300)
+    assert found["near_gain"] == pytest.approx(1, abs=0.06) and found["far_gain"] == pytest.approx(1, abs=0.06)
+
+
+def test_a_model_at_chance_is_undecided() -> None:
+    x, _ = plain_rows(120, 8)
+    found = poise.audit(linear(), batches(x, torch.randint(2, (120,))), examples=120)
+    assert found.names == ("undecided",) and "guessing" in found.verdict
+
+
+def test_few_examples_near_the_border_are_undecided() -> None:
+    """Two equal gains: no sample can tell which is larger."""
+    x, y = plain_rows(60, 9)
+    torch.manual_seed(1)
+    model = Planted(0.9 * torch.linalg.qr(torch.randn(COLUMNS, COLUMNS)).Q, linear().head.weight[:, :1].detach() * 0)
+    model.head = torch.nn.Linear(COLUMNS, 2, bias=False)
+    model.head.weight.data = torch.stack([-model.body.weight @ x[0] * 0, model.body.weight[:, :8].sum(1)])
+    assert poise.audit(model, batches(x, y), examples=60).names == ("undecided",)
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "name"),
+    [(0.1, 2, FOLLOWS), (1.1, 2, BRITTLE), (0.5, 0.4, BRITTLE), (0.1, 0.2, OVER_ROBUST), (0.9, 0.2, OVER_ROBUST)],
+)
+def test_the_regions_of_the_plane(near: float, far: float, name: str) -> None:
+    assert region(near, far) == name
