@@ -22,22 +22,11 @@ LAYERS = [
 
 CONTRACTS = {
     "auditing": {
-        *(
-            "audit",
-            "batches",
-            "collect",
-            "intervals",
-            "leftover",
-            "measure",
-            "numbers",
-            "plan",
-            "ranks",
-            "result",
-            "slices",
-        ),
-        *("summing", "telling", "units", "verdict"),
+        *("audit", "batches", "checkpoints", "collect", "confusions", "errors", "huggingface", "intervals", "leftover"),
+        *("measure", "numbers", "pictures", "plan", "ranks", "result", "rows", "slices", "summing", "telling", "texts"),
+        *("units", "verdict", "weights"),
     },
-    "commands": {"corrupting", "inputs", "progress", "reproduce", "results"},
+    "commands": {"audited", "auditing", "corrupting", "inputs", "progress", "reproduce", "results"},
     "corruptions": {
         *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
     },
@@ -53,7 +42,22 @@ CONTRACTS = {
     "training": {"errors", "plan", "step", "checkpoint", "engine"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
-        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps"),
+        *(
+            "markup",
+            "svg",
+            "colours",
+            "findings",
+            "sections",
+            "document",
+            "sweeps",
+            "png",
+            "audits",
+            "plane",
+            "plots",
+            "audit_examples",
+            "audit_sections",
+            "audit_page",
+        ),
     },
 }
 

@@ -27,7 +27,7 @@ from poise.features.utility import Utility
 from poise.models.split import split
 
 Progress = Callable[[str, int, int], None]
-_SAMPLE = {"cpu": 100, "cuda": 1000}
+SAMPLE = {"cpu": 100, "cuda": 1000}
 _MEMORY = {"cpu": 2**28, "cuda": 2**33}
 
 
@@ -66,7 +66,7 @@ def audit(
     """
     begin = time.perf_counter()
     classifier, device = _seen_as(model, head)
-    limit = _SAMPLE.get(device.type, 100) if examples is None else examples
+    limit = SAMPLE.get(device.type, 100) if examples is None else examples
     require_whole("examples", limit, least=2)
     flow = batches(loader, device, limit)
     first = _first(flow, classifier)

@@ -99,9 +99,10 @@ def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.
         "near_accuracy": table.near_right[:, middle],
         "far_accuracy": table.far_right[:, middle],
     }
-    return (
-        found if making is None else found | {n: table.corrupted_right[:, c].mean(1) for n, c in _means(making).items()}
-    )
+    if making is None:
+        return found
+    means = _means(making, each=False)
+    return found | {name: table.corrupted_right[:, places].mean(1) for name, places in means.items()}
 
 
 def plane_draws(table: Table, middle: int) -> np.ndarray:
@@ -149,12 +150,12 @@ def _settings(making: Making) -> list[tuple[str, int]]:
     return [(name, severity) for name in making.corruptions for severity in making.severities]
 
 
-def _means(making: Making) -> dict[str, list[int]]:
-    """The columns behind each mean accuracy: all, the four groups, and every corruption."""
+def _means(making: Making, each: bool = True) -> dict[str, list[int]]:
+    """The columns behind each mean accuracy: all, the four groups, and with `each` every corruption."""
     settings = _settings(making)
     members = {"corrupted": making.corruptions}
     members |= {group: tuple(n for n in names if n in making.corruptions) for group, names in GROUPS.items()}
-    members |= {name: (name,) for name in making.corruptions}
+    members |= {name: (name,) for name in making.corruptions} if each else {}
     return {
         f"{name}_accuracy": [place for place, (corruption, _) in enumerate(settings) if corruption in held]
         for name, held in members.items()

@@ -82,11 +82,12 @@ def make_plan(model: Classifier, x: Input, wanted: Wanted) -> Plan:
     memory, strengths = wanted.memory, wanted.strengths
     if strengths is not None and (not strengths or min(strengths) <= 0):
         raise ValueError(f"strengths={strengths} must be one number above 0 or more")
+    making: Making | None = None
+    notes: tuple[str, ...] = ()
     if isinstance(x, Tokens):
         utility = wanted.utility or RemovalUtility(memory=memory)
         sensitivity = wanted.sensitivity or RemovalSensitivity(memory=memory)
         steps = tuple(Step(f, TopBottomFraction(f), Remove()) for f in strengths or FRACTIONS)
-        making, notes = None, ()
     else:
         utility = wanted.utility or GradientUtility()
         sensitivity = _cheapest(model, x, wanted.sensitivity or JacobianSensitivity(wanted.probes, memory=memory))

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 
 from poise.auditing.collect import Collected, embedding_distance
+from poise.auditing.confusions import confusions
 from poise.auditing.leftover import Leftover, leftover
 from poise.auditing.numbers import Table, corruption_cells, numbers, perturbation, plane_draws, table_of
 from poise.auditing.plan import Plan
 from poise.auditing.result import Audit
 from poise.auditing.slices import rare_classes, slices
 from poise.auditing.units import unit_names
-from poise.auditing.verdict import judge
+from poise.auditing.verdict import LEAST_FAR, NEUTRAL, SURE, from_classes, from_features, judge
 from poise.classifier import Classifier
 from poise.features.sensitivity import JacobianSensitivity
 
@@ -55,7 +56,9 @@ def summed_up(
     errors = _leftover(rows, collected, names)
     chance = max(counts.values()) / len(table.label)
     draws = plane_draws(table, plan.middle)
-    verdict = judge(found["near_gain"], found["far_gain"], draws, errors, found["accuracy"], chance)
+    taken = confusions(table.label, table.predicted)
+    told = [*from_features(errors), *from_classes(taken, names.classes)]
+    verdict = judge(found["near_gain"], found["far_gain"], draws, told, found["accuracy"], chance)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
     telling, arrays = _telling(collected, table, plan, names)
     facts: dict[str, Any] = {
@@ -75,7 +78,9 @@ def summed_up(
         "settings": _settings(plan),
         "middle": plan.middle,
         "verdict": verdict.as_dict(),
+        "thresholds": {"least_far": LEAST_FAR, "neutral": NEUTRAL, "sure": SURE},
         "leftover": [each.as_dict() for each in errors],
+        "confusions": [each.as_dict() for each in taken],
         "numbers": {name: number.as_dict() for name, number in found.items()},
         "estimator": _estimator(plan),
         "perturbation": perturbation(table, tuple(step.strength for step in plan.steps)),
@@ -140,7 +145,8 @@ def _word(number: int, names: Names) -> str:
 def _telling(
     collected: Collected, table: Table, plan: Plan, names: Names
 ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
-    entries, arrays = [], {}
+    entries: list[dict[str, Any]] = []
+    arrays: dict[str, np.ndarray] = {}
     for place, (why, example) in enumerate(collected.showcase.chosen()):
         number = example.number
         entry: dict[str, Any] = {

@@ -74,7 +74,8 @@ def _example(found: Measured, row: int, number: int) -> Example:
         there = x.mask[row].cpu()
         ids, feature = x.ids[row].cpu()[there], x.features[row].cpu()[there]
         return Example(number, ids.numpy(), u[there].numpy(), s[there].numpy(), feature.numpy())
-    return Example(number, *(_small(part).numpy() for part in (x[row].detach().float().cpu(), u, s)), None)
+    picture, utility, sensitivity = (_small(part).numpy() for part in (x[row].detach().float().cpu(), u, s))
+    return Example(number, picture, utility, sensitivity, None)
 
 
 def _small(values: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,8 @@ Axes: B examples, J units.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -44,7 +46,7 @@ def _channel(number: int, count: int) -> str:
     return "" if count == 1 else f"{('red', 'green', 'blue')[number] if count == 3 else f'channel {number}'} at "
 
 
-def _where(cell: tuple[int, int], shape: torch.Size, grid: tuple[int, int]) -> str:
+def _where(cell: tuple[int, int], shape: Sequence[int], grid: tuple[int, int]) -> str:
     """The middle of a cell, in pixels."""
     row, column = (int((place + 0.5) * side / count) for place, side, count in zip(cell, shape, grid, strict=True))
     return f"row {row}, column {column}"

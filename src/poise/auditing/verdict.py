@@ -12,18 +12,21 @@ near = the gain on the least useful features and far = the gain on the most usef
     follows utility   far >= 1/4 and near < min(far, 1)
 
 A region is named if 95 % of the resamples of examples lie in it; otherwise the verdict is "undecided" and says between
-what. A feature that goes with the model's errors (leftover.py) decides as well: unused is over-robust, overused is
-brittle. A model that is not clearly better than guessing is undecided: its utility says nothing.
+what. The errors decide as well: a feature that goes with them (leftover.py) is unused, which is over-robust, or
+overused, which is brittle; a class of which most is taken for one other (confusions.py) is over-robust. A model that is
+not clearly better than guessing is undecided: its utility says nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from poise.auditing.confusions import Confusion
 from poise.auditing.intervals import Number
 from poise.auditing.leftover import Leftover
 
@@ -31,6 +34,8 @@ OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED = "over-robust", "brittle", "follows ut
 LEAST_FAR = 0.25
 NEUTRAL = 1.0
 SURE = 0.95
+_SHOWN = 3
+Findings = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -55,18 +60,17 @@ def region(near: float, far: float) -> str:
 
 
 def judge(
-    near: Number, far: Number, draws: np.ndarray, found: list[Leftover], accuracy: Number, chance: float
+    near: Number, far: Number, draws: np.ndarray, from_errors: Findings, accuracy: Number, chance: float
 ) -> Verdict:
-    """From the two gains, their resamples [R, 2], what the errors go with, and the accuracy beside that of guessing."""
+    """From the two gains, their resamples [R, 2], what the errors say, and the accuracy beside that of guessing."""
     counts = Counter(region(*draw) for draw in draws)
     shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
     sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
-    from_errors = _from_errors(found)
-    if from_errors is None and not accuracy.low > chance:
+    if not from_errors and not accuracy.low > chance:
         than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
         return Verdict((UNDECIDED,), f"undecided: {than}, so its utility says nothing.", shares)
     parts = [] if from_errors and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
-    parts += [from_errors] if from_errors else []
+    parts += from_errors
     names = tuple(dict.fromkeys(name for name, _ in parts))
     words = [f"{name}: {reason}" for name, reason in parts]
     return Verdict(names, " ".join(words), shares)
@@ -90,14 +94,30 @@ def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) ->
     )
 
 
-def _from_errors(errors: list[Leftover]) -> tuple[str, str] | None:
+def from_features(errors: Sequence[Leftover]) -> Findings:
+    """What a feature that goes with the errors says."""
     found = next((each for each in errors if each.counts and each.kind != "unclear"), None)
     if found is None:
-        return None
+        return []
     worth = f"one weight on it would take {found.gain:.0%} off the loss (p = {found.p:.3f})"
     if found.kind == "unused":
-        return OVER_ROBUST, f"it ignores {found.name}, which goes with its errors: {worth}."
-    return BRITTLE, f"it makes too much of {found.name}, which leads it into its errors: {worth}."
+        return [(OVER_ROBUST, f"it ignores {found.name}, which goes with its errors: {worth}.")]
+    return [(BRITTLE, f"it makes too much of {found.name}, which leads it into its errors: {worth}.")]
+
+
+def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
+    """What classes that are taken for another say."""
+    if not found:
+        return []
+    called = [[names[n] if n < len(names) else str(n) for n in (each.label, each.taken_for)] for each in found]
+    told = [f"{each.count} of {each.of} {a} for {b}" for each, (a, b) in zip(found, called, strict=True)]
+    more = f", and {len(told) - _SHOWN} classes more" if len(told) > _SHOWN else ""
+    return [
+        (
+            OVER_ROBUST,
+            f"it ignores what makes the difference between classes: it takes {', '.join(told[:_SHOWN])}{more}.",
+        )
+    ]
 
 
 def _words(gain: Number) -> str:
