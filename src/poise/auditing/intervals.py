@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -59,10 +60,16 @@ def resampled(values: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> 
 
 def _weights(count: int, seed: int, resamples: int) -> Iterator[np.ndarray]:
     """How often each example is drawn [R, N], a block of resamples at a time."""
-    generator = np.random.default_rng(seed)
     block = max(1, _BLOCK // max(count, 1))
-    for start in range(0, resamples, block):
-        yield generator.multinomial(count, np.full(count, 1 / count), min(block, resamples - start)).astype(float)
+    for number, start in enumerate(range(0, resamples, block)):
+        yield _block(count, seed, number, min(block, resamples - start))
+
+
+@lru_cache(maxsize=2)
+def _block(count: int, seed: int, number: int, size: int) -> np.ndarray:
+    """The same resamples serve all numbers of an audit."""
+    generator = np.random.default_rng([seed, number])
+    return generator.multinomial(count, np.full(count, 1 / count), size).astype(float)
 
 
 def interval(value: float, draws: np.ndarray, examples: int) -> Number:

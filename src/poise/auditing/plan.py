@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from poise.classifier import Classifier
+from poise.classifier import Classifier, evaluating
 from poise.corruptions.corrupt import require_corruption
 from poise.features.perturbation import Gaussian, Perturbation, Remove
 from poise.features.selection import Selection, TopBottomFraction
@@ -102,7 +102,7 @@ def _cheapest(model: Classifier, x: torch.Tensor, sensitivity: Any) -> Any:
     if not isinstance(sensitivity, JacobianSensitivity) or sensitivity.probes is None:
         return sensitivity
     if sensitivity.at == "embedding":
-        with torch.no_grad():
+        with evaluating(model), torch.no_grad():
             width = model.embed(x[:2]).flatten(1).shape[1]
         if width <= sensitivity.probes:
             return replace(sensitivity, probes=None)
