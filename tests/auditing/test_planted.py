@@ -7,6 +7,7 @@ from auditing.planted import (
     COLUMNS,
     NUISANCE,
     PLANTED,
+    SWITCH,
     Planted,
     Switching,
     batches,
@@ -29,7 +30,8 @@ def test_the_three_are_told_apart(seed: int) -> None:
     assert audited(linear(), plain_rows(300, seed)).names == (FOLLOWS,)
     assert audited(Switching(), rows(300, seed)).names == (FOLLOWS,)
     blind = audited(Switching(sees_planted=False), rows(300, seed))
-    assert blind.names == (OVER_ROBUST,) and f"feature {PLANTED}," in blind.verdict
+    ignored = (f"feature {PLANTED},", f"feature {SWITCH},")  # it never saw either
+    assert blind.names == (OVER_ROBUST,) and any(name in blind.verdict for name in ignored)
     jumpy = audited(over_sensitive(), plain_rows(300, seed))
     assert jumpy.names == (BRITTLE,) and "least useful" in jumpy.verdict
     misled = audited(over_sensitive(read_by_head=1.0), plain_rows(300, seed))
