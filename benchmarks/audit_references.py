@@ -1,6 +1,6 @@
 """The reference points of the plane: near and far gain of finished audits, by name.
 
-    poise audit runs/synthetic-mnist/xe/seed-00 --data synthetic-mnist --examples 1000 --corruptions none --out audits/xe
+    poise audit runs/synthetic-mnist/xe/seed-00 --data synthetic-mnist --examples 1000 --out audits/xe
     python benchmarks/audit_references.py "XE, synthetic MNIST=audits/xe" "FCL, synthetic MNIST=audits/fcl"
 
 The file is written anew, with the points in this order.
