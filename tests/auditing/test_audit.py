@@ -85,7 +85,7 @@ def test_tokens_and_dicts() -> None:
 
 
 def test_the_gain_of_adding_up_words_is_neutral() -> None:
-    """phi is the sum of the words' embeddings: taking any of them out is a step like any other."""
+    """phi is the sum of the words' embeddings: taking any of them out is like taking any other."""
     torch.manual_seed(0)
     model = BagOfWords(vocabulary=400, width=64)
     model.head.weight.data *= 0

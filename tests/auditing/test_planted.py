@@ -57,19 +57,24 @@ def test_utility_that_comes_with_the_batch() -> None:
     assert poise.audit(linear(), loader, examples=200, fraction=0.02).names == (OVER_ROBUST,)
 
 
+def require_near(number: dict, expected: torch.Tensor) -> None:
+    """Within four standard errors."""
+    assert abs(number["value"] - float(expected)) < number["high"] - number["low"]
+
+
 def test_the_gains_of_a_linear_model_are_those_of_the_formula() -> None:
-    """near = sigma sqrt(sum of w^2 over the chosen) / D_z over sigma sqrt(k) / D_x, in expectation, at any sigma."""
+    """The root of the sum of w^2 over the chosen features, relative to its mean over random ones, at any sigma."""
     model, (x, y) = linear(), plain_rows(400, 6)
     found = poise.audit(model, batches(x, y), examples=400, strengths=(0.01, 1.0, 3.0))
     weights = model.body.weight[0].detach().double()
     order = weights.abs().sort().values
+    random = torch.stack([weights[torch.randperm(COLUMNS)[:5]].norm() for _ in range(20_000)]).mean()
     distance = (2 * (x.double() @ weights).var()).sqrt()
-    typical = (2 * x.double().var(0).sum()).sqrt()
-    mean_of_normal = np.sqrt(2 / np.pi)  # the embedding has one value: E|N(0, 1)|
     for side, chosen in (("near", order[:5]), ("far", order[-5:])):
-        expected = float(chosen.norm() * mean_of_normal / distance / (5**0.5 / typical))
+        shift = chosen.norm() * np.sqrt(2 / np.pi) / distance  # the embedding has one value: E|N(0, 1)|
         for step in found.facts["perturbation"]:
-            assert step[f"{side}_gain"]["low"] < expected < step[f"{side}_gain"]["high"]
+            require_near(step[f"{side}_gain"], chosen.norm() / random)
+            require_near(step[f"{side}_shift"], shift * step["strength"])
     assert found["rank_correlation"] == pytest.approx(1.0) and found["top_overlap"] == 1.0
 
 

@@ -1,7 +1,8 @@
 """Everything that is measured on a batch, example by example; the model is left as it was.
 
-    near   || phi(x + epsilon(Bottom_k)) - phi(x) ||    how far the embedding moves with what is least useful
-    far    || phi(x + epsilon(Top_k)) - phi(x) ||       and with what is most useful
+    near     || phi(x + epsilon(Bottom_k)) - phi(x) ||   how far the embedding moves with what is least useful
+    far      || phi(x + epsilon(Top_k)) - phi(x) ||      with what is most useful
+    random   || phi(x + epsilon(R)) - phi(x) ||          and with k features at random, the measure of both
 
 The noise of an example belongs to (seed, example, strength): every model of a comparison sees the same.
 
@@ -28,6 +29,7 @@ from poise.features.sensitivity import JacobianSensitivity
 from poise.robustness.output import Making
 from poise.tokens import Input, Tokens, device_of, valid_features
 
+SIDES = ("near", "far", "random")
 _MOST = 256  # examples at once, however small
 
 
@@ -105,24 +107,31 @@ def _ranked(u: Tensor, s: Tensor, halves: tuple[Tensor, ...], valid: Tensor | No
 def _perturbed(
     model: Classifier, batch: Batch, z: Tensor, u: Tensor, s: Tensor, ids: range, plan: Plan
 ) -> dict[str, Any]:
-    """Shifts, input distances and hits [B, K] of both sides, and the overlap of the first selection with that of s."""
+    """Shifts and hits [B, K] of all sides, and the overlap of the first selection with that of s."""
     x, valid = batch.x, valid_features(batch.x)
-    found: dict[str, list[Tensor]] = {f"{side}_{what}": [] for side in ("near", "far") for what in ("shift", "right")}
-    found["step"] = []
+    found: dict[str, list[Tensor]] = {f"{side}_{what}": [] for side in SIDES for what in ("shift", "right")}
     for number, step in enumerate(plan.steps):
         generator = torch.Generator(u.device).manual_seed(seed_of(plan.seed, ids.start, 1))
         low, high = step.select(u, valid, generator)
         if number == 0:
             top = step.select(s.to(u.dtype), valid, generator)[1]
             agreed = overlap(high, top)
-        for side, chosen in (("near", low), ("far", high)):
+        any_of_them = step.select(_lots(u, ids, plan.seed), valid, generator)[0]
+        for side, chosen in zip(SIDES, (low, high, any_of_them), strict=True):
             moved = _moved(step, x, chosen, ids, number, plan.seed)
             there, logits = _run(model, moved)
             some = chosen.flatten(1).any(1)
             found[f"{side}_shift"].append((there - z).norm(dim=1).where(some, torch.nan))
             found[f"{side}_right"].append(logits.argmax(1) == batch.y)
-        found["step"].append(_size(step, low, valid))
     return {"top_overlap": agreed, **{name: torch.stack(values, 1) for name, values in found.items()}}
+
+
+def _lots(u: Tensor, ids: range, seed: int) -> Tensor:
+    """Random numbers in place of utilities, every example with its own."""
+    generator = torch.Generator(u.device)
+    return torch.stack(
+        [torch.rand(u.shape[1:], device=u.device, generator=generator.manual_seed(seed_of(seed, i, 1))) for i in ids]
+    )
 
 
 def _moved(step: Step, x: Input, chosen: Tensor, ids: range, number: int, seed: int) -> Input:
@@ -137,12 +146,6 @@ def _moved(step: Step, x: Input, chosen: Tensor, ids: range, number: int, seed: 
         assert isinstance(one, Tensor)
         parts.append(one)
     return torch.cat(parts)
-
-
-def _size(step: Step, low: Tensor, valid: Tensor | None) -> Tensor:
-    """How large the change is [B]: the expected norm of the noise; of k tokens sqrt(k), as counts of words have it."""
-    size = low.flatten(1).sum(1).double().sqrt()
-    return size if valid is not None else step.strength * size
 
 
 def _units(x: Input, s: Tensor) -> dict[str, Tensor]:

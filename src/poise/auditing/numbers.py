@@ -29,26 +29,27 @@ class Table:
     half_correlation: np.ndarray  # [N] with half of the probes
     halves: np.ndarray  # [N] of the two halves
     top_overlap: np.ndarray  # [N]
-    near_gain: np.ndarray  # [N, K]
-    far_gain: np.ndarray  # [N, K]
     near_shift: np.ndarray  # [N, K] in typical distances of two embeddings
     far_shift: np.ndarray  # [N, K]
+    random_shift: np.ndarray  # [N, K]
     near_right: np.ndarray  # [N, K]
     far_right: np.ndarray  # [N, K]
     corrupted_right: np.ndarray  # [N, C]; C = 0 without corruptions
     corrupted_confidence: np.ndarray  # [N, C]
 
+    def gain(self, side: str, place: int) -> np.ndarray:
+        """[N] the shift relative to the mean one of as many random features."""
+        measure = np.nanmean(self.random_shift[:, place]) if len(self.label) else np.nan
+        found: np.ndarray = getattr(self, f"{side}_shift")[:, place] / (measure if measure > 0 else np.nan)
+        return found
 
-def table_of(rows: dict[str, np.ndarray], embedding_distance: float, input_distance: float) -> Table:
-    """Shifts in units of the two typical distances."""
+
+def table_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Table:
+    """Shifts in units of the typical distance of two embeddings."""
     logits = rows["logits"].astype(float)
     powers = np.exp(logits - logits.max(1, keepdims=True))
     predicted = logits.argmax(1)
-    shifts, gains = {}, {}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for side in ("near", "far"):
-            shifts[side] = rows[f"{side}_shift"] / embedding_distance
-            gains[side] = shifts[side] / (rows["step"] / input_distance)
+    unit = embedding_distance if embedding_distance > 0 else np.nan
     nothing = np.empty((len(predicted), 0))
     return Table(
         rows["label"],
@@ -59,10 +60,9 @@ def table_of(rows: dict[str, np.ndarray], embedding_distance: float, input_dista
         rows["half_correlation"],
         rows["halves"],
         rows["top_overlap"],
-        gains["near"],
-        gains["far"],
-        shifts["near"],
-        shifts["far"],
+        rows["near_shift"] / unit,
+        rows["far_shift"] / unit,
+        rows["random_shift"] / unit,
         rows["near_right"].astype(float),
         rows["far_right"].astype(float),
         rows.get("corrupted_right", nothing).astype(float),
@@ -80,8 +80,10 @@ def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Numbe
         "observed_rank_correlation": mean(table.rank_correlation),
         "reliability": reliability,
         "top_overlap": mean(table.top_overlap),
-        "near_gain": mean(table.near_gain[:, middle]),
-        "far_gain": mean(table.far_gain[:, middle]),
+        "near_gain": gain(table, "near", middle),
+        "far_gain": gain(table, "far", middle),
+        "near_shift": mean(table.near_shift[:, middle]),
+        "far_shift": mean(table.far_shift[:, middle]),
         "near_accuracy": share(table.near_right[:, middle]),
         "far_accuracy": share(table.far_right[:, middle]),
     }
@@ -94,8 +96,10 @@ def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.
         "accuracy": table.right,
         "rank_correlation": table.rank_correlation,
         "top_overlap": table.top_overlap,
-        "near_gain": table.near_gain[:, middle],
-        "far_gain": table.far_gain[:, middle],
+        "near_gain": table.gain("near", middle),
+        "far_gain": table.gain("far", middle),
+        "near_shift": table.near_shift[:, middle],
+        "far_shift": table.far_shift[:, middle],
         "near_accuracy": table.near_right[:, middle],
         "far_accuracy": table.far_right[:, middle],
     }
@@ -105,19 +109,33 @@ def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.
     return found | {name: table.corrupted_right[:, places].mean(1) for name, places in means.items()}
 
 
-def plane_draws(table: Table, middle: int) -> np.ndarray:
-    """Resamples of the mean gains, near and far together [R, 2]."""
-    return resampled(np.stack([table.near_gain[:, middle], table.far_gain[:, middle]], 1))
+def gain(table: Table, side: str, place: int) -> Number:
+    """The mean shift of a side over that of random features, with the uncertainty of both."""
+    draws = plane_draws(table, place)[:, ("near", "far").index(side)]
+    held = table.gain(side, place)
+    known = int((~np.isnan(held)).sum())
+    return interval(float(np.nanmean(held)) if known else np.nan, draws, known)
+
+
+def plane_draws(table: Table, place: int) -> np.ndarray:
+    """Resamples of both gains together [R, 2]."""
+    shifts = np.stack([getattr(table, f"{side}_shift")[:, place] for side in ("near", "far", "random")], 1)
+    if len(shifts) < 2:
+        return np.full((1, 2), np.nan)
+    draws = resampled(shifts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: np.ndarray = draws[:, :2] / draws[:, 2:]
+    return found
 
 
 def perturbation(table: Table, strengths: tuple[float, ...]) -> list[dict[str, Any]]:
-    """Shift, gain and accuracy of both sides at each strength."""
+    """Shift, gain and accuracy of both sides at each strength, and the shift of random features."""
     rows = []
     for number, strength in enumerate(strengths):
-        row: dict[str, Any] = {"strength": strength}
+        row: dict[str, Any] = {"strength": strength, "random_shift": mean(table.random_shift[:, number]).as_dict()}
         for side in ("near", "far"):
             row[f"{side}_shift"] = mean(getattr(table, f"{side}_shift")[:, number]).as_dict()
-            row[f"{side}_gain"] = mean(getattr(table, f"{side}_gain")[:, number]).as_dict()
+            row[f"{side}_gain"] = gain(table, side, number).as_dict()
             row[f"{side}_accuracy"] = share(getattr(table, f"{side}_right")[:, number]).as_dict()
         rows.append(row)
     return rows

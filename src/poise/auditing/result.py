@@ -108,8 +108,8 @@ def _csv(audit: Audit) -> str:
         "confidence": table.confidence,
         "rank_correlation": table.rank_correlation,
         "top_overlap": table.top_overlap,
-        "near_gain": table.near_gain[:, middle],
-        "far_gain": table.far_gain[:, middle],
+        "near_gain": table.gain("near", middle),
+        "far_gain": table.gain("far", middle),
         **audit.columns,
     }
     stream = io.StringIO()

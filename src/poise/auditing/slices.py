@@ -52,8 +52,8 @@ def _entry(column: str, value: str, inside: np.ndarray, table: Table, middle: in
         "accuracy": share(table.right[inside]),
         "rank_correlation": rho,
         "top_overlap": mean(table.top_overlap[inside]),
-        "near_gain": mean(table.near_gain[inside, middle]),
-        "far_gain": mean(table.far_gain[inside, middle]),
+        "near_gain": mean(table.gain("near", middle)[inside]),
+        "far_gain": mean(table.gain("far", middle)[inside]),
     }
     if table.corrupted_right.shape[1]:
         numbers["corrupted_accuracy"] = mean(table.corrupted_right[inside].mean(1))

@@ -19,7 +19,7 @@ from poise.auditing.plan import Plan
 from poise.auditing.result import Audit
 from poise.auditing.slices import rare_classes, slices
 from poise.auditing.units import unit_names
-from poise.auditing.verdict import LEAST_FAR, NEUTRAL, SURE, from_classes, from_features, judge
+from poise.auditing.verdict import LEAST_FAR, MOST_NEAR_SHIFT, NEUTRAL, SURE, from_classes, from_features, judge
 from poise.classifier import Classifier
 from poise.features.sensitivity import JacobianSensitivity
 
@@ -50,7 +50,7 @@ def summed_up(
 ) -> Audit:
     """Every number of what was collected, whether all of it was or only a part."""
     rows = collected.rows()
-    table = table_of(rows, embedding_distance(rows["embedding"]), collected.input_distance())
+    table = table_of(rows, embedding_distance(rows["embedding"]))
     counts = Counter(int(label) for label in table.label)
     found = numbers(table, plan.making, plan.middle)
     errors = _leftover(rows, collected, names)
@@ -58,7 +58,7 @@ def summed_up(
     draws = plane_draws(table, plan.middle)
     taken = confusions(table.label, table.predicted)
     told = [*from_features(errors), *from_classes(taken, names.classes)]
-    verdict = judge(found["near_gain"], found["far_gain"], draws, told, found["accuracy"], chance)
+    verdict = judge(found, draws, told, chance)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
     telling, arrays = _telling(collected, table, plan, names)
     facts: dict[str, Any] = {
@@ -78,7 +78,7 @@ def summed_up(
         "settings": _settings(plan),
         "middle": plan.middle,
         "verdict": verdict.as_dict(),
-        "thresholds": {"least_far": LEAST_FAR, "neutral": NEUTRAL, "sure": SURE},
+        "thresholds": {"least_far": LEAST_FAR, "neutral": NEUTRAL, "most_near_shift": MOST_NEAR_SHIFT, "sure": SURE},
         "leftover": [each.as_dict() for each in errors],
         "confusions": [each.as_dict() for each in taken],
         "numbers": {name: number.as_dict() for name, number in found.items()},
@@ -156,8 +156,8 @@ def _telling(
             "predicted": int(table.predicted[number]),
             "confidence": float(table.confidence[number]),
             "rank_correlation": _known(table.rank_correlation[number]),
-            "near_gain": _known(table.near_gain[number, plan.middle]),
-            "far_gain": _known(table.far_gain[number, plan.middle]),
+            "near_gain": _known(table.gain("near", plan.middle)[number]),
+            "far_gain": _known(table.gain("far", plan.middle)[number]),
         }
         if example.feature is not None:
             entry["words"] = [_word(int(word), names) for word in example.x]

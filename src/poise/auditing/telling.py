@@ -41,7 +41,7 @@ class Showcase:
     def look(self, found: Measured, first: int, middle: int) -> None:
         """Offer all examples of a chunk."""
         rows = found.rows
-        near, far = (rows[f"{side}_shift"][:, middle] / rows["step"][:, middle] for side in ("near", "far"))
+        near, far = (rows[f"{side}_shift"][:, middle] for side in ("near", "far"))
         for row in range(len(near)):
             self._offer(BRITTLE, -float(near[row]), found, row, first + row, EACH)
             self._offer(OVER_ROBUST, float(far[row]), found, row, first + row, EACH)

@@ -1,26 +1,28 @@
 """The verdict: one plain sentence, from where the model lies in the plane and what its errors go with.
 
-A gain is how far the embedding moves, relative to an equally large step from one example towards another:
+A gain is how far the embedding moves, relative to the same noise on as many features at random:
 
-    gain = (shift / typical distance of two embeddings) / (size of the change / typical distance of two inputs)
+    near = mean shift with the least useful features / mean shift with random ones
+    far  = mean shift with the most useful features / mean shift with random ones
 
-so that 1 is neutral: a linear model that weighs all features alike has gain 1 everywhere, whatever sigma. With
-near = the gain on the least useful features and far = the gain on the most useful ones, the plane has three regions:
+so that 1 is neutral: a model that is equally sensitive to all features has gain 1 everywhere, whatever its scale, the
+data and sigma. The plane has three regions:
 
     over-robust       far < 1/4
     brittle           far >= 1/4 and near >= min(far, 1)
     follows utility   far >= 1/4 and near < min(far, 1)
 
 A region is named if 95 % of the resamples of examples lie in it; otherwise the verdict is "undecided" and says between
-what. The errors decide as well: a feature that goes with them (leftover.py) is unused, which is over-robust, or
-overused, which is brittle; a class of which most is taken for one other (confusions.py) is over-robust. A model that is
-not clearly better than guessing is undecided: its utility says nothing.
+what. A model whose least useful features move its embedding by half of the typical distance of two examples is brittle
+wherever it lies. The errors decide as well: a feature that goes with them (leftover.py) is unused, which is
+over-robust, or overused, which is brittle; a class of which most is taken for one other (confusions.py) is over-robust.
+A model that is not clearly better than guessing is undecided: its utility says nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,7 @@ from poise.auditing.leftover import Leftover
 OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED = "over-robust", "brittle", "follows utility", "undecided"
 LEAST_FAR = 0.25
 NEUTRAL = 1.0
+MOST_NEAR_SHIFT = 0.5
 SURE = 0.95
 _SHOWN = 3
 Findings = list[tuple[str, str]]
@@ -59,21 +62,28 @@ def region(near: float, far: float) -> str:
     return BRITTLE if near >= min(far, NEUTRAL) else FOLLOWS
 
 
-def judge(
-    near: Number, far: Number, draws: np.ndarray, from_errors: Findings, accuracy: Number, chance: float
-) -> Verdict:
-    """From the two gains, their resamples [R, 2], what the errors say, and the accuracy beside that of guessing."""
+def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Findings, chance: float) -> Verdict:
+    """From the gains and their resamples [R, 2], the shift, what the errors say, and the accuracy of guessing."""
+    near, far, accuracy = (numbers[name] for name in ("near_gain", "far_gain", "accuracy"))
     counts = Counter(region(*draw) for draw in draws)
     shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
     sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
+    findings = [*_from_shift(numbers["near_shift"]), *from_errors]
     if not from_errors and not accuracy.low > chance:
         than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
         return Verdict((UNDECIDED,), f"undecided: {than}, so its utility says nothing.", shares)
-    parts = [] if from_errors and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
-    parts += from_errors
+    parts = [] if findings and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
+    parts += findings
     names = tuple(dict.fromkeys(name for name, _ in parts))
-    words = [f"{name}: {reason}" for name, reason in parts]
-    return Verdict(names, " ".join(words), shares)
+    return Verdict(names, " ".join(f"{name}: {reason}" for name, reason in parts), shares)
+
+
+def _from_shift(near: Number) -> Findings:
+    """The least useful features may move an embedding far, whatever the others do."""
+    if not near.low >= MOST_NEAR_SHIFT:
+        return []
+    span = f"{near.value:.2f} [{near.low:.2f}, {near.high:.2f}]"
+    return [(BRITTLE, f"the least useful features move its embedding by {span} of the distance of two examples.")]
 
 
 def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) -> str:
@@ -81,8 +91,8 @@ def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) ->
     if name == OVER_ROBUST:
         return f"even the most useful features hardly move its embedding: a gain of {_words(far)}, where 1 is neutral."
     if name == BRITTLE:
-        than = "as far as a step towards another example" if near.value >= NEUTRAL else "as far as the most useful ones"
-        return f"the least useful features move its embedding at least {than} {both}."
+        than = "random ones" if near.value >= NEUTRAL else "the most useful ones"
+        return f"the least useful features move its embedding at least as far as {than} {both}."
     if name == FOLLOWS:
         return (
             f"the most useful features move its embedding {_times(near, far)} as far as the least useful ones {both}."

@@ -22,8 +22,10 @@ MEANINGS = {
     "observed_rank_correlation": "the same without the correction",
     "reliability": "of the sensitivity estimate: 1 is exact",
     "top_overlap": "share of the most useful features that are among the most sensitive ones",
-    "near_gain": "how far the least useful features move the embedding; 1 is neutral",
-    "far_gain": "how far the most useful features move the embedding; 1 is neutral",
+    "near_gain": "how far the least useful features move the embedding, relative to random ones",
+    "far_gain": "how far the most useful features move the embedding, relative to random ones",
+    "near_shift": "the same in typical distances of two examples' embeddings",
+    "far_shift": "the same in typical distances of two examples' embeddings",
     "near_accuracy": "accuracy with the least useful features perturbed",
     "far_accuracy": "accuracy with the most useful features perturbed",
     "corrupted_accuracy": "mean accuracy over the corruptions measured",
@@ -77,7 +79,7 @@ def plane_section(points: Sequence[Point], references: Sequence[Point], threshol
     figure = element("figure", plane(points, thresholds, references), class_="large")
     listed = element("ol", *(element("li", point.name) for point in references), class_="numbered")
     note = (
-        "A gain says how far the embedding moves relative to an equally large step from one example towards another. "
+        "A gain says how far the embedding moves, relative to the same noise on as many random features. "
         "Bars: 95 % intervals over examples. Numbered: reference models, measured on their own data."
     )
     return join(
