@@ -65,12 +65,13 @@ def fitted(model: nn.Module, steps: int) -> nn.Module:
 
 def main(steps: int = 400) -> dict[str, poise.Audit]:
     torch.manual_seed(0)
-    x, y = bars(300, seed=2)
+    x, y = bars(200, seed=2)
     loader = list(zip(x.split(50), y.split(50), strict=True))  # any DataLoader of (x, y)
     found = {}
     for name, first in {"sees the dot": nn.Identity(), "blind to the dot": HiddenCorner()}.items():
         model = fitted(network(first), steps)
-        found[name] = poise.audit(model, loader, examples=300, names=poise.Names(name, "bars", ["lying", "standing"]))
+        names = poise.Names(name, "bars", ["lying", "standing"])
+        found[name] = poise.audit(model, loader, examples=200, corruptions=["gaussian_noise"], names=names)
         print(f"{name}: accuracy {found[name]['accuracy']:.2f}; {found[name].verdict}")
         print("  page:", found[name].save(tempfile.mkdtemp()))
     return found

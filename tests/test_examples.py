@@ -62,10 +62,10 @@ def test_the_trainer_with_half_precision_and_accumulation(options: dict) -> None
 
 
 def test_audit_own_model() -> None:
-    found = load("audit_own_model").main(steps=250)
+    found = load("audit_own_model").main(steps=150)
     assert "over-robust" in found["blind to the dot"].names
     assert "over-robust" not in found["sees the dot"].names
-    assert found["sees the dot"]["accuracy"] > 0.85
+    assert found["sees the dot"]["accuracy"] > 0.8
 
 
 def test_audit_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,8 +73,8 @@ def test_audit_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     monkeypatch.setattr("sys.argv", [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        folder = load("audit_text").main(steps=40, examples=60)
-    assert (folder / "index.html").is_file() and "reviewer on reviews.tsv, 60 examples" in capsys.readouterr().out
+        folder = load("audit_text").main(steps=30, examples=40)
+    assert (folder / "index.html").is_file() and "reviewer on reviews.tsv, 40 examples" in capsys.readouterr().out
     assert "typed in" in (folder / "audit.json").read_text()
 
 

@@ -117,10 +117,10 @@ def test_nothing_is_left_over_where_the_model_is_right() -> None:
     """False alarms stay at the level: labels drawn from the model's own probabilities."""
     draw = np.random.default_rng(0)
     alarms = 0
-    for seed in range(40):
+    for seed in range(20):
         values = draw.normal(size=(120, 10))
         logits = np.stack([values[:, 0], -values[:, 0]], 1)
         labels = (draw.uniform(size=120) > 1 / (1 + np.exp(-2 * values[:, 0]))).astype(int)
         found = leftover(logits, labels, values, np.ones(10), [str(n) for n in range(10)], seed)
         alarms += any(each.p < 0.02 for each in found)
-    assert alarms <= 3
+    assert alarms <= 2

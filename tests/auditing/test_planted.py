@@ -25,8 +25,9 @@ def audited(model: torch.nn.Module, data: tuple[torch.Tensor, torch.Tensor], **s
     return poise.audit(model, batches(*data), examples=300, **settings)
 
 
-@pytest.mark.parametrize("seed", [2, 3])
-def test_the_three_are_told_apart(seed: int) -> None:
+def test_the_three_are_told_apart() -> None:
+    """One sample; benchmarks/audit_planted.py counts over many."""
+    seed = 2
     assert audited(linear(), plain_rows(300, seed)).names == (FOLLOWS,)
     assert audited(Switching(), rows(300, seed)).names == (FOLLOWS,)
     blind = audited(Switching(sees_planted=False), rows(300, seed))
