@@ -56,6 +56,7 @@ CONTRACTS = {
             "plots",
             "audit_examples",
             "audit_sections",
+            "audit_details",
             "audit_page",
         ),
     },

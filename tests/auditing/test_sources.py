@@ -117,6 +117,25 @@ def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
         model(str(tmp_path))
 
 
+def test_a_hugging_face_folder_of_a_picture_model(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    names = {0: "cat", 1: "dog", 2: "owl"}
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.ViTConfig(image_size=16, patch_size=8, id2label=names, **sizes)
+    network = transformers.ViTForImageClassification(config).eval()
+    network.save_pretrained(tmp_path)
+    facts = {"size": {"height": 16, "width": 16}, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.6, 0.7]}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(facts))
+    found, x = model(str(tmp_path)), torch.rand(2, 3, 16, 16)
+    mean, std = (torch.tensor(facts[f"image_{part}"]).view(3, 1, 1) for part in ("mean", "std"))
+    torch.testing.assert_close(found.model(x), network((x - mean) / std).logits)
+    assert found.size == 16 and list(found.classes) == ["cat", "dog", "owl"]
+    (tmp_path / "model.safetensors").rename(tmp_path / "elsewhere")
+    torch.save(network.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(AuditError, match="--trust"):
+        model(str(tmp_path))
+
+
 @pytest.mark.parametrize("home", ["torchvision", "timm"])
 def test_a_name_with_local_weights(home: str, tmp_path: Path) -> None:
     try:

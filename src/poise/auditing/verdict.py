@@ -109,10 +109,13 @@ def from_features(errors: Sequence[Leftover]) -> Findings:
     found = next((each for each in errors if each.counts and each.kind != "unclear"), None)
     if found is None:
         return []
-    worth = f"one weight on it would take {found.gain:.0%} off the loss (p = {found.p:.3f})"
+    alike = [each.name for each in errors if each.counts and each.kind == found.kind][:_SHOWN]
+    named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
+    worth = f"one weight on {'it' if len(alike) == 1 else 'the first'} would take {found.gain:.0%} off the loss"
+    sure = f"(p = {found.p:.3f})"
     if found.kind == "unused":
-        return [(OVER_ROBUST, f"it ignores {found.name}, which goes with its errors: {worth}.")]
-    return [(BRITTLE, f"it makes too much of {found.name}, which leads it into its errors: {worth}.")]
+        return [(OVER_ROBUST, f"it ignores {named}; its errors go with that: {worth} {sure}.")]
+    return [(BRITTLE, f"it makes too much of {named}, and errs by that: {worth} {sure}.")]
 
 
 def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:

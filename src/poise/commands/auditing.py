@@ -123,6 +123,9 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
+    except KeyboardInterrupt:
+        typer.echo("poise: interrupted before two examples were measured; nothing was written", err=True)
+        sys.exit(130)
     finally:
         with suppress(ValueError):
             signal.signal(signal.SIGINT, before)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from poise.reporting.audit_details import errors_section, slices_section
 from poise.reporting.audit_sections import (
     corruptions_section,
     examples_section,
@@ -14,7 +15,6 @@ from poise.reporting.audit_sections import (
     numbers_table,
     perturbation_section,
     plane_section,
-    slices_section,
     table,
     verdict,
 )
@@ -61,12 +61,8 @@ def comparison_page(folder: Path, beside: Sequence[Path] = ()) -> str:
         corruptions_section(audits),
     ]
     for audited in audits:
-        parts += [
-            element("h2", audited.name),
-            slices_section(audited),
-            examples_section(audited),
-            method_section(audited),
-        ]
+        sections = (errors_section, slices_section, examples_section, method_section)
+        parts += [element("h2", audited.name), *(section(audited) for section in sections)]
     return document(title, *parts, source="comparison.json and the two audits beside it")
 
 
@@ -74,6 +70,7 @@ def _parts(audited: Audited) -> list[Markup]:
     return [
         perturbation_section([audited]),
         corruptions_section([audited]),
+        errors_section(audited),
         slices_section(audited),
         examples_section(audited),
         method_section(audited),

@@ -1,4 +1,4 @@
-"""The parts of a page about an audit: verdict, numbers, plane, perturbation, corruptions, slices, examples, method."""
+"""The parts of a page about an audit: verdict, numbers, plane, perturbation, corruptions, examples, method."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from poise.reporting.markup import Markup, element, join
 from poise.reporting.numbers import DASH, number
 from poise.reporting.plane import plane
 from poise.reporting.plots import heat_map
-from poise.reporting.svg import WIDTH, Scale, box, drawing, frame, line, polyline, scale_of, words
+from poise.reporting.svg import WIDTH, Scale, box, drawing, frame, line, polyline, scale_of
 
-_SLICES = 24  # of one column that are drawn
 MEANINGS = {
     "accuracy": "right answers on the examples as they are",
     "calibration_error": "how far confidence is from accuracy (ECE, 15 bins)",
@@ -162,47 +161,6 @@ def corruptions_section(audits: Sequence[Audited]) -> Markup:
 def cells_of(audited: Audited, what: str) -> dict[str, dict[int, float]]:
     found = audited.facts["corruptions"]
     return {name: {int(s): cell[what]["value"] or 0.0 for s, cell in row.items()} for name, row in found.items()}
-
-
-def slices_section(audited: Audited) -> Markup:
-    """Accuracy and rank correlation of each slice with intervals; the same numbers folded away."""
-    held = audited.facts["slices"]
-    columns = list(dict.fromkeys(entry["column"] for entry in held))
-    drawn = []
-    for column in columns:
-        entries = [entry for entry in held if entry["column"] == column]
-        drawn += [slice_plot(column, entries, what) for what in ("accuracy", "rank_correlation", "far_gain")]
-    names = list(held[0]["numbers"]) if held else []
-    rows = [
-        [f"{e['column']} {e['value']}", str(e["examples"]), *(interval_cell(e["numbers"].get(n)) for n in names)]
-        for e in held
-    ]
-    numbers_ = element(
-        "details",
-        element("summary", "The same as a table"),
-        table(["slice", "examples", *(name.replace("_", " ") for name in names)], rows),
-    )
-    figures = element("div", *(element("figure", figure) for figure in drawn), class_="grid")
-    return join([element("h3", "Per class and slice"), figures, numbers_])
-
-
-def slice_plot(column: str, entries: Sequence[dict[str, Any]], what: str) -> Markup:
-    """A dot with its interval for each value; of many the lowest ones."""
-    known = [entry for entry in entries if entry["numbers"][what]["value"] is not None]
-    known = sorted(known, key=lambda entry: float(entry["numbers"][what]["value"]))[:_SLICES]
-    ends = [end for e in known for end in (e["numbers"][what]["low"], e["numbers"][what]["high"]) if end is not None]
-    x = Scale(0, 1, 128, WIDTH - 12) if what == "accuracy" else scale_of([0.0, *ends], 128, WIDTH - 12)
-    bottom = 26 + 15 * len(known)
-    parts = [words(12, 14, f"{what.replace('_', ' ')} by {column}", "title")]
-    for place, entry in enumerate(known):
-        held, y = entry["numbers"][what], 32 + 15 * place
-        parts.append(words(122, y + 3.5, f"{str(entry['value'])[:14]} ({entry['examples']})", "small", "end"))
-        if held["low"] is not None:
-            parts.append(line(x(held["low"]), y, x(held["high"]), y, "interval s3"))
-        parts.append(box(x(held["value"]) - 3.5, y - 3.5, 7, 7, number(held["value"]), rx=3.5, class_="f3"))
-    parts.append(line(128, bottom, WIDTH - 12, bottom, "axis"))
-    parts += [words(x(tick), bottom + 14, f"{tick:g}", "small", "middle") for tick in x.ticks(4)]
-    return drawing(bottom + 20, f"{what} by {column}", *parts)
 
 
 def examples_section(audited: Audited) -> Markup:
