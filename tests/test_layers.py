@@ -42,23 +42,8 @@ CONTRACTS = {
     "training": {"errors", "plan", "step", "checkpoint", "engine"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
-        *(
-            "markup",
-            "svg",
-            "colours",
-            "findings",
-            "sections",
-            "document",
-            "sweeps",
-            "png",
-            "audits",
-            "plane",
-            "plots",
-            "audit_examples",
-            "audit_sections",
-            "audit_details",
-            "audit_page",
-        ),
+        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "png", "audits", "plane", "plots"),
+        *("audit_examples", "audit_sections", "audit_details", "audit_page"),
     },
 }
 
