@@ -182,6 +182,34 @@ def test_conditions() -> None:
             read_condition(wrong)
 
 
+class Dead(torch.nn.Module):
+    """phi(x) = 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(4, 2)
+
+    def embed(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, :4] * 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.embed(x))
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_a_dead_model_and_two_examples_are_undecided(count: int, tmp_path: Path) -> None:
+    found = poise.audit(Dead(), [(torch.rand(count, 10), torch.arange(count) % 2)])
+    assert found.names == ("undecided",) and found.facts["numbers"]["near_gain"]["value"] is None
+    assert found.save(tmp_path).is_file()
+
+
+def test_sentences_of_one_word_have_no_contrast(tmp_path: Path) -> None:
+    ids = torch.randint(1, 20, (6, 1))
+    found = poise.audit(BagOfWords(), [(poise.Tokens(ids, torch.ones_like(ids)), torch.arange(6) % 3)])
+    assert found.names == ("undecided",) and "6 examples have no rank correlation" in found.facts["notes"][-1]
+    assert found.save(tmp_path).is_file()
+
+
 def test_a_class_that_is_taken_for_another() -> None:
     labels, predicted = np.repeat([0, 1, 2], 20), np.repeat([0, 1, 1], 20)
     (found,) = confusions(labels, predicted)

@@ -156,7 +156,8 @@ def _from_hub(home: str, name: str, weights: Path | None, trust: bool) -> tuple[
     if last is not None and len(last) != len(model.get_submodule(split(model).head_name).weight):
         model = make(name, num_classes=len(last))
     fill(model, tensors, weights)
-    cfg = getattr(model, "pretrained_cfg", None) or {}
+    held = getattr(model, "pretrained_cfg", None)
+    cfg = held if isinstance(held, dict) else {}
     size = int(cfg.get("input_size", (3, 224, 224))[-1])
     return Loaded(model, name, size), (cfg.get("mean", IMAGENET_MEAN), cfg.get("std", IMAGENET_STD))
 

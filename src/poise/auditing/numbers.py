@@ -39,8 +39,9 @@ class Table:
 
     def gain(self, side: str, place: int) -> np.ndarray:
         """[N] the shift relative to the mean one of as many random features."""
-        measure = np.nanmean(self.random_shift[:, place]) if len(self.label) else np.nan
-        found: np.ndarray = getattr(self, f"{side}_shift")[:, place] / (measure if measure > 0 else np.nan)
+        known = self.random_shift[:, place][~np.isnan(self.random_shift[:, place])]
+        measure = known.mean() if len(known) and known.any() else np.nan
+        found: np.ndarray = getattr(self, f"{side}_shift")[:, place] / measure
         return found
 
 
