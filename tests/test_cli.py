@@ -143,7 +143,7 @@ def test_the_command_line_starts_without_torch() -> None:
 
 def test_help_names_every_command() -> None:
     shown = subprocess.run([sys.executable, "-m", "poise", "--help"], capture_output=True, text=True, check=True).stdout
-    for command in ("list", "data", "reproduce", "run", "sweep", "table", "report", "corrupt", "bench"):
+    for command in ("list", "data", "reproduce", "run", "sweep", "table", "report", "audit", "corrupt", "bench"):
         assert f" {command} " in shown
     assert "\x1b" not in shown
 

@@ -27,6 +27,7 @@ from poise import (
     TopBottomFraction,
     Transformer,
     XEGaussian,
+    audit,
 )
 
 pytestmark = [
@@ -173,3 +174,13 @@ def test_augmentations_draw_on_the_device_without_waiting(augment) -> None:
         torch.cuda.set_sync_debug_mode("default")
     assert out.is_cuda
     assert torch.equal(out, augment(x, seeded(1)))
+
+
+def test_an_audit_is_that_of_the_cpu() -> None:
+    model, x, y = ConvNet(), torch.rand(24, 3, 32, 32), torch.arange(24) % 4
+    few = {"examples": 24, "probes": None, "corruptions": ["fog"], "severities": [1, 5], "strengths": (0.2,)}
+    here = audit(model, [(x, y)], **few)
+    there = audit(copy.deepcopy(model).cuda(), [(x, y)], **few)
+    for name in ("accuracy", "rank_correlation", "fog_accuracy"):
+        assert there[name] == pytest.approx(here[name], abs=0.02)
+    assert there["near_shift"] == pytest.approx(here["near_shift"], rel=0.3)  # other noise

@@ -1,5 +1,6 @@
 """The examples run, and do what they say."""
 
+import importlib
 import importlib.util
 import warnings
 from pathlib import Path
@@ -60,6 +61,33 @@ def test_the_trainer_with_half_precision_and_accumulation(options: dict) -> None
         trainer = load("huggingface_trainer").main(steps=3, use_cpu=True, **options)
     losses = [row["train_loss"] for row in trainer.state.log_history if "train_loss" in row]
     assert 0.5 < losses[0] < 1.2
+
+
+def test_audit_own_model() -> None:
+    found = load("audit_own_model").main(steps=150)
+    assert "over-robust" in found["blind to the dot"].names
+    assert "over-robust" not in found["sees the dot"].names
+    assert found["sees the dot"]["accuracy"] > 0.8
+
+
+def test_audit_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    monkeypatch.setattr("sys.argv", [])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        folder = load("audit_text").main(steps=30, examples=40)
+    assert (folder / "index.html").is_file() and "reviewer on reviews.tsv, 40 examples" in capsys.readouterr().out
+    assert "typed in" in (folder / "audit.json").read_text()
+
+
+@pytest.mark.parametrize("library", ["torchvision", "timm"])
+def test_audit_vision(library: str) -> None:
+    try:
+        importlib.import_module(library)
+    except Exception:
+        pytest.skip(f"{library} cannot be imported here")
+    found = load("audit_vision").main(library)
+    assert found.facts["model"]["embedding"] == 512 and "noise_accuracy" in found.facts["numbers"]
 
 
 def test_every_example_is_short_and_tested() -> None:

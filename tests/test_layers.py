@@ -14,14 +14,19 @@ LAYERS = [
     {"features", "models", "data", "corruptions", "reporting"},
     {"objectives", "robustness"},
     {"training"},
-    {"audit", "experiments"},
+    {"auditing", "experiments"},
     {"commands"},
     {"cli"},
     {"__main__", "__init__"},
 ]
 
 CONTRACTS = {
-    "commands": {"corrupting", "inputs", "progress", "reproduce", "results"},
+    "auditing": {
+        *("audit", "batches", "checkpoints", "collect", "confusions", "errors", "huggingface", "intervals", "leftover"),
+        *("measure", "numbers", "pictures", "plan", "result", "rows", "slices", "summing", "telling", "texts"),
+        *("units", "verdict", "weights"),
+    },
+    "commands": {"audited", "auditing", "corrupting", "inputs", "progress", "reproduce", "results"},
     "corruptions": {
         *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
     },
@@ -40,7 +45,8 @@ CONTRACTS = {
     "training": {"errors", "plan", "step", "average", "checkpoint", "engine"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
-        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips"),
+        *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips", "png", "audits", "plane"),
+        *("plots", "audit_examples", "audit_sections", "audit_details", "audit_page"),
     },
 }
 

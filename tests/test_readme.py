@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-RUN = ("README.md", "docs/corruptions.md", "docs/experiments.md")
+RUN = ("README.md", "docs/audit.md", "docs/corruptions.md", "docs/experiments.md")
 BLOCKS = [block for page in RUN for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -20,8 +20,8 @@ def test_a_code_block_runs(block: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.readme
-def test_there_are_seven_code_blocks() -> None:
-    assert len(BLOCKS) == 7
+def test_there_are_nine_code_blocks() -> None:
+    assert len(BLOCKS) == 9
 
 
 def names_in(path: Path) -> set[str]:

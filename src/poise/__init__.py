@@ -8,6 +8,9 @@ __version__ = "0.1.0"
 # Names are imported when they are asked for, so that the command line starts without torch; __init__.pyi is for readers
 # of types.
 _HOMES = {
+    "poise.auditing.audit": "audit",
+    "poise.auditing.result": "Audit",
+    "poise.auditing.summing": "Names",
     "poise.classifier": "Classifier Forward",
     "poise.corruptions.corrupt": "Corruption corrupt",
     "poise.corruptions.transform": "Corrupt",

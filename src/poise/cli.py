@@ -10,6 +10,7 @@ import sys
 import typer
 
 from poise.commands import reproduce
+from poise.commands.audit import audit
 from poise.commands.bench import bench
 from poise.commands.corrupt import corrupt
 from poise.commands.data import data
@@ -26,6 +27,7 @@ app.command()(reproduce.run)
 app.command()(sweep)
 app.command()(table)
 app.command()(report)
+app.command()(audit)
 app.command()(corrupt)
 app.command()(bench)
 

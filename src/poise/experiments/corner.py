@@ -25,7 +25,7 @@ from poise.data.cache import load
 from poise.data.loader import on_device, to_unit
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST
 from poise.data.task import Task
-from poise.features.agreement import rank_correlation
+from poise.features.agreement import spearman
 from poise.features.selection import TopBottom
 from poise.features.sensitivity import JacobianSensitivity
 from poise.features.utility import GradientUtility
@@ -69,7 +69,7 @@ class CornerMeasures:
             "corner utility": _share(u, corner),
             "corner sensitivity": _share(s, corner),
             "corner top-k": _share(top.float(), corner),
-            "rank correlation": rank_correlation(u, s),
+            "rank correlation": spearman(u, s),
         }
 
 

@@ -1,8 +1,9 @@
-"""Does sensitivity follow utility? Their rank correlation over the features of each example.
+"""Does sensitivity follow utility? Ranks, and how far two orders of an example's features agree.
 
-    rho = Pearson( ranks of u, ranks of s ),   equal values share their mean rank
+    Spearman   the correlation of ranks; equal values share the mean of their ranks
+    overlap    | Top_k(u) and Top_k(s) | / k
 
-Axes: B examples, *D features of one example, N = their number.
+Axes: B examples, N features of one example.
 """
 
 from __future__ import annotations
@@ -11,23 +12,35 @@ import torch
 from torch import Tensor
 
 
-def rank_correlation(u: Tensor, s: Tensor) -> Tensor:
-    """Spearman's rho of u and s [B, *D], example by example [B]; NaN where one of them is the same everywhere."""
-    if u.shape != s.shape:
-        raise ValueError(f"u has shape {list(u.shape)}, s has {list(s.shape)}: one number per feature each")
-    one, other = (_centred(ranks(values.flatten(1))) for values in (u, s))
-    norms = torch.linalg.vector_norm(one, dim=1) * torch.linalg.vector_norm(other, dim=1)
-    rho: Tensor = (one * other).sum(1) / norms
-    return rho
-
-
 def ranks(rows: Tensor) -> Tensor:
-    """[B, N] → the rank of each value in its row, from 0; equal values share the mean of theirs. In float64."""
-    ordered = rows.sort(dim=1).values
-    first = torch.searchsorted(ordered, rows)
-    behind = torch.searchsorted(ordered, rows, right=True)
-    return (first + behind - 1).double() / 2
+    """[B, N] → ranks from 0 on, ties averaged, in float64."""
+    ordered = rows.sort(dim=1).values.contiguous()
+    below = torch.searchsorted(ordered, rows.contiguous())
+    through = torch.searchsorted(ordered, rows.contiguous(), right=True)
+    return (below + through - 1).double() / 2
 
 
-def _centred(rows: Tensor) -> Tensor:
-    return rows - rows.mean(1, keepdim=True)
+def spearman(one: Tensor, other: Tensor, valid: Tensor | None = None) -> Tensor:
+    """[B] rank correlations of [B, *D] with [B, *D]; nan where one of them is constant or fewer than 3 are valid."""
+    if one.shape != other.shape:
+        raise ValueError(f"one number per feature each: got shapes {list(one.shape)} and {list(other.shape)}")
+    left, right = one.flatten(1), other.flatten(1)
+    if valid is None:
+        return _correlation(ranks(left), ranks(right))
+    found = [
+        spearman(a[None, keep], b[None, keep]) if int(keep.sum()) > 2 else left.new_full((1,), torch.nan).double()
+        for a, b, keep in zip(left, right, valid.flatten(1), strict=True)
+    ]
+    return torch.cat(found)
+
+
+def overlap(one: Tensor, other: Tensor) -> Tensor:
+    """[B] the share of the first choice [B, *D] that the second has, too; nan where nothing is chosen."""
+    left, right = one.flatten(1), other.flatten(1)
+    return (left & right).sum(1).double() / left.sum(1)
+
+
+def _correlation(left: Tensor, right: Tensor) -> Tensor:
+    left, right = left - left.mean(1, keepdim=True), right - right.mean(1, keepdim=True)
+    spread = left.norm(dim=1) * right.norm(dim=1)
+    return torch.where(spread > 0, (left * right).sum(1) / spread, torch.nan)

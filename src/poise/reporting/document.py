@@ -7,8 +7,8 @@ from importlib.resources import files
 from poise.reporting.markup import Markup, element
 
 
-def document(title: str, *parts: str) -> str:
-    """A page of these parts."""
+def document(title: str, *parts: str, source: str = "the records of finished runs") -> str:
+    """A page of these parts; `source` is what it was made from."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -16,7 +16,7 @@ def document(title: str, *parts: str) -> str:
         element("title", f"{title} · Poise"),
         element("style", Markup(_style())),
     )
-    footer = element("footer", "Made from the records of finished runs; nothing on this page is loaded from elsewhere.")
+    footer = element("footer", f"Made from {source}; nothing on this page is loaded from elsewhere.")
     return f"<!DOCTYPE html>\n{element('html', head, element('body', element('main', *parts), footer), lang='en')}\n"
 
 

@@ -16,12 +16,17 @@ class RecordError(Exception):
     """A file or a folder that no table can be made of; the message is one sentence that names it."""
 
 
+def write_whole(path: Path, content: str) -> None:
+    """A text that appears whole, or not at all."""
+    with new_file(path) as stream:
+        stream.write(content.encode())
+
+
 def write_json(path: Path, content: Mapping[str, Any], indent: int | None = 1) -> None:
     """Atomically, with its folder; numbers that are not finite are a ValueError."""
     words = json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with new_file(path) as stream:
-        stream.write(words.encode())
+    write_whole(path, words)
 
 
 def read_json(path: Path, kind: str) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""audit: does a trained classifier's sensitivity follow utility?
+
+Measuring leaves the model as it was. Interrupted by Ctrl-C, it gives the result of the examples it has seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+
+from poise.auditing.batches import Batch, batches
+from poise.auditing.collect import Collected
+from poise.auditing.measure import measured
+from poise.auditing.plan import PROBES, Plan, Wanted, make_plan
+from poise.auditing.result import Audit
+from poise.auditing.summing import Names, summed_up
+from poise.choices import require_whole
+from poise.classifier import Classifier, check_batch
+from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
+from poise.features.utility import Utility
+from poise.models.split import split
+
+Progress = Callable[[str, int, int], None]
+SAMPLE = {"cpu": 100, "cuda": 1000}
+_MEMORY = {"cpu": 2**28, "cuda": 2**33}
+
+
+def audit(
+    model: nn.Module | Classifier,
+    loader: Iterable[Any],
+    *,
+    head: str | None = None,
+    utility: Utility | None = None,
+    sensitivity: JacobianSensitivity | RemovalSensitivity | None = None,
+    strengths: tuple[float, ...] | None = None,
+    fraction: float = 0.1,
+    probes: int | None = PROBES,
+    corruptions: str | Iterable[str] = "fast",
+    severities: Iterable[int] | None = None,
+    examples: int | None = None,
+    seed: int = 0,
+    memory: int | None = None,
+    names: Names | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """A verdict on a classifier from labelled examples, numbers with intervals, and the most telling examples.
+
+    model        any classifier: with `embed` and `head`, or one that `split` can see so; `head` names its last layer.
+    loader       batches (x, y), (x, y, columns) or dicts as Hugging Face makes them; pictures in [0, 1], or Tokens.
+                 Columns {name: values} make slices; one called "utility" is the features' utility, from outside.
+    utility      by default the model's own; TeacherUtility asks another model.
+    strengths    sigmas of the noise, by default .1, .25 and .5; for text the fractions of tokens that are removed.
+    fraction     of the features that count as least and as most useful.
+    probes       of the sensitivity, with relative error 1 / sqrt(2 probes) per feature; None for the exact Jacobian.
+    corruptions  "fast" (one of each group, three severities), "all" (19 x 5), "none", or names.
+    examples     how many at most, in the loader's order; by default 100 on a CPU and 1000 on a GPU.
+    memory       bytes that a graph may take at once; by default 256 MB on a CPU and 8 GB on a GPU.
+    names        what model, data, classes, features and tokens are called.
+    progress     called with a word, how many examples are done, and how many there will be at most.
+    """
+    begin = time.perf_counter()
+    classifier, device = _seen_as(model, head)
+    limit = SAMPLE.get(device.type, 100) if examples is None else examples
+    require_whole("examples", limit, least=2)
+    flow = batches(loader, device, limit)
+    first = _first(flow, classifier)
+    memory = memory or _MEMORY.get(device.type, 2**28)
+    wanted = Wanted(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
+    plan = make_plan(classifier, first.x, wanted)
+    collected, complete = _collect(classifier, chain([first], flow), plan, limit, progress)
+    seconds = time.perf_counter() - begin
+    return summed_up(classifier, collected, plan, _named(names or Names(), model), complete, seconds)
+
+
+def _named(names: Names, model: object) -> Names:
+    return names if names.model else replace(names, model=type(model).__name__)
+
+
+def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
+    """embed and head of the model, and where its weights are."""
+    known = hasattr(model, "embed") and hasattr(model, "head")
+    classifier: Any = model if known else split(model, head)  # type: ignore[arg-type]
+    return classifier, next((p.device for p in classifier.parameters()), torch.device("cpu"))
+
+
+def _first(flow: Iterator[Batch], model: Classifier) -> Batch:
+    first = next(flow, None)
+    if first is None:
+        raise ValueError("the loader gave no examples")
+    check_batch(model, first.x, first.y)
+    return first
+
+
+def _collect(
+    model: Classifier, flow: Iterable[Batch], plan: Plan, limit: int, progress: Progress | None
+) -> tuple[Collected, bool]:
+    collected = Collected(plan.middle)
+    try:
+        for batch in flow:
+            for part in measured(model, batch, len(collected), plan):
+                collected.add(part)
+                if progress is not None:
+                    progress("examples", len(collected), limit)
+    except KeyboardInterrupt:
+        if len(collected) < 2:
+            raise
+        return collected, False
+    if len(collected) < 2:
+        raise ValueError("an audit needs at least 2 examples")
+    return collected, True

@@ -1,0 +1,108 @@
+"""What a loader gives, batch by batch: x and y, or a dict as Hugging Face makes it, with columns beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from poise.tokens import Input, Tokens, shape_of
+
+_LABELS = ("labels", "label", "y")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """columns  what else is known of each example, {name: one value per example}, such as a source or a site.
+
+    given   the utility [B, *D] that the user brings, for utility from outside.
+    """
+
+    x: Input
+    y: Tensor
+    columns: dict[str, list[str]]
+    given: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self, part: slice) -> Batch:
+        """Some of the examples."""
+        columns = {name: values[part] for name, values in self.columns.items()}
+        return Batch(self.x[part], self.y[part], columns, None if self.given is None else self.given[part])
+
+
+def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> Iterator[Batch]:
+    """The loader's batches on the device, up to `limit` examples in all."""
+    left = limit
+    for item in loader:
+        batch = _moved(_as_batch(item), device)
+        if left is not None:
+            batch = batch.rows(slice(0, left))
+            left -= len(batch)
+        if len(batch):
+            yield batch
+        if left == 0:
+            return
+
+
+def _as_batch(item: Any) -> Batch:
+    if isinstance(item, Batch):
+        return item
+    if isinstance(item, Mapping):
+        return _from_mapping(item)
+    if not isinstance(item, tuple | list) or len(item) not in (2, 3):
+        raise TypeError(
+            f"the loader gave a {type(item).__name__}: batches must be (x, y), (x, y, columns), or a dict with "
+            "input_ids and labels"
+        )
+    x, y, *rest = item
+    columns = {str(name): values for name, values in (rest[0] if rest else {}).items()}
+    given = columns.pop("utility", None)
+    return _checked(_as_input(x), torch.as_tensor(y), _as_words(columns), given)
+
+
+def _from_mapping(item: Mapping[str, Any]) -> Batch:
+    y = next((item[name] for name in _LABELS if name in item), None)
+    if y is None:
+        raise TypeError(f"a batch has no labels: {', '.join(map(str, item))} hold none of {', '.join(_LABELS)}")
+    if "input_ids" in item:
+        ids = torch.as_tensor(item["input_ids"])
+        mask = torch.as_tensor(item["attention_mask"]) if "attention_mask" in item else torch.ones_like(ids)
+        special = item.get("special_tokens_mask")
+        return _checked(Tokens(ids, mask, None if special is None else torch.as_tensor(special)), torch.as_tensor(y))
+    if "pixel_values" in item:
+        return _checked(_as_input(item["pixel_values"]), torch.as_tensor(y))
+    raise TypeError(f"a batch of {', '.join(map(str, item))} has neither input_ids nor pixel_values")
+
+
+def _as_input(x: Any) -> Input:
+    if isinstance(x, Tokens):
+        return x
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x is a {type(x).__name__}: it must be a tensor, or poise.Tokens for text")
+    return x.float() / 255 if x.dtype == torch.uint8 else x
+
+
+def _as_words(columns: dict[str, Any]) -> dict[str, list[str]]:
+    """One word per example; tensors and arrays by their numbers."""
+    return {name: [str(v) for v in (c.tolist() if hasattr(c, "tolist") else c)] for name, c in columns.items()}
+
+
+def _checked(x: Input, y: Tensor, columns: dict[str, list[str]] | None = None, given: Tensor | None = None) -> Batch:
+    if y.ndim != 1 or y.is_floating_point() or len(y) != len(x):
+        raise ValueError(f"labels must be whole numbers, one for each of the {len(x)} examples; got {list(y.shape)}")
+    for name, values in (columns or {}).items():
+        if len(values) != len(y):
+            raise ValueError(f"column {name!r} has {len(values)} values for {len(y)} examples")
+    if given is not None and given.shape != shape_of(x):
+        raise ValueError(f"utility has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
+    return Batch(x, y.long(), columns or {}, given)
+
+
+def _moved(batch: Batch, device: torch.device) -> Batch:
+    given = None if batch.given is None else batch.given.to(device)
+    return Batch(batch.x.to(device), batch.y.to(device), batch.columns, given)

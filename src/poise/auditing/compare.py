@@ -1,0 +1,86 @@
+"""Two models on the same examples: differences with paired tests.
+
+d_i = b_i - a_i over examples i, paired t, 95 % interval, Holm's correction over the numbers that are compared
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poise.auditing.numbers import values_of
+from poise.auditing.result import Audit, summary, write_audit
+from poise.reporting.files import write_json, write_whole
+
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two audits of the same examples; `print` shows both and their differences."""
+
+    one: Audit
+    other: Audit
+    differences: dict[str, dict[str, Any]]
+
+    def __str__(self) -> str:
+        lines = [summary(self.one.facts), "", summary(self.other.facts), "", "the second minus the first"]
+        for name, gap in self.differences.items():
+            span = "" if gap["low"] is None else f"   {gap['low']:+.3f} to {gap['high']:+.3f}"
+            told = "" if gap["holm"] is None else f"   p = {gap['holm']:.4f}{' *' if gap['significant'] else ''}"
+            lines.append(f"{name.replace('_', ' '):30}{gap['mean']:+8.3f}{span}{told}")
+        return "\n".join(lines)
+
+    def save(self, folder: Path | str, beside: tuple[Path, ...] = ()) -> Path:
+        """comparison.json, the files of both audits in folders 1 and 2, and the page; returns the page's path."""
+        from poise.reporting.audit_page import comparison_page
+
+        home = Path(folder)
+        for name, audit in (("1", self.one), ("2", self.other)):
+            write_audit(audit, home / name)
+        facts = {
+            "version": VERSION,
+            "kind": "comparison",
+            "folders": ["1", "2"],
+            "examples": len(self.one.table.label),
+            "models": [self.one.facts["model"]["name"], self.other.facts["model"]["name"]],
+            "differences": self.differences,
+        }
+        write_json(home / "comparison.json", facts)
+        write_whole(home / "index.html", comparison_page(home, beside))
+        return home / "index.html"
+
+
+def compare(one: Audit, other: Audit) -> Comparison:
+    """The second minus the first; ValueError unless both saw the same examples.
+
+    Only the first of them count where one audit was interrupted.
+    """
+    from poise.reporting.statistics import corrected, paired  # scipy is an extra
+
+    count = min(len(one.table.label), len(other.table.label))
+    if not np.array_equal(one.table.label[:count], other.table.label[:count]):
+        raise ValueError("the two audits saw different examples: give both the same data and seed")
+    left, right = (values_of(audit.table, audit.making, audit.middle) for audit in (one, other))
+    names = [name for name in left if name in right]
+    gaps = [paired(_by_example(right[name][:count]), _by_example(left[name][:count])) for name in names]
+    found = {}
+    for name, gap in zip(names, corrected(gaps), strict=True):
+        if gap is not None:
+            found[name] = {
+                "mean": gap.mean,
+                "low": gap.low,
+                "high": gap.high,
+                "p": gap.p,
+                "holm": gap.holm,
+                "significant": gap.significant,
+                "examples": gap.seeds,
+            }
+    return Comparison(one, other, found)
+
+
+def _by_example(values: np.ndarray) -> dict[int, float]:
+    return {place: float(value) for place, value in enumerate(values) if np.isfinite(value)}

@@ -1,0 +1,63 @@
+"""Conditions for CI: `noise_accuracy<0.6` fails a build.
+
+name[.low|.high] < number      also <=, >, >=; the value, or an end of its 95 % interval
+verdict = brittle              the verdict has this name; also over-robust, "follows utility", undecided
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, UNDECIDED
+
+_WAYS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_FORM = re.compile(r"\s*(\w+)(?:\.(low|high))?\s*(<=|>=|<|>)\s*([-+.\deE]+)\s*")
+_VERDICT = re.compile(r"\s*verdict\s*==?\s*(.+?)\s*")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One that must not hold."""
+
+    text: str
+    name: str
+    end: str = "value"
+    way: str = ""
+    bound: float = 0.0
+    verdict: str = ""
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the audit is as the condition says; ValueError for a number that was not measured."""
+        if self.verdict:
+            return self.verdict in facts["verdict"]["names"]
+        numbers = facts["numbers"]
+        if self.name not in numbers:
+            raise ValueError(f"{self.name!r} was not measured: there are {', '.join(numbers)}")
+        held = numbers[self.name][self.end]
+        if held is None:
+            raise ValueError(f"{self.name!r} is not known: too few examples")
+        return _WAYS[self.way](float(held), self.bound)
+
+
+def read_condition(text: str) -> Condition:
+    """ValueError unless it is one."""
+    if found := _VERDICT.fullmatch(text):
+        names = (OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED)
+        if found[1] not in names:
+            raise ValueError(f"{text!r}: the verdict is one of {', '.join(names)}")
+        return Condition(text, "verdict", verdict=found[1])
+    found = _FORM.fullmatch(text)
+    try:
+        assert found is not None
+        return Condition(text, found[1], found[2] or "value", found[3], float(found[4]))
+    except (AssertionError, ValueError):
+        raise ValueError(f"{text!r} is no condition: write it as noise_accuracy<0.6, or verdict=brittle") from None

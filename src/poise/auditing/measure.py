@@ -1,0 +1,178 @@
+"""Everything that is measured on a batch, example by example; the model is left as it was.
+
+    near     || phi(x + epsilon(Bottom_k)) - phi(x) ||   how far the embedding moves with what is least useful
+    far      || phi(x + epsilon(Top_k)) - phi(x) ||      with what is most useful
+    random   || phi(x + epsilon(R)) - phi(x) ||          and with k features at random, the measure of both
+
+The noise of an example belongs to (seed, example, strength): every model of a comparison sees the same.
+
+Axes: B examples, *D features of one example, L classes, K strengths, C corruptions x severities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from poise.auditing.batches import Batch
+from poise.auditing.plan import Plan, Step
+from poise.auditing.units import units
+from poise.classifier import Classifier, evaluating
+from poise.features.agreement import overlap, spearman
+from poise.features.chunks import rows_within
+from poise.features.sensitivity import JacobianSensitivity
+from poise.robustness.output import Making
+from poise.tokens import Input, Tokens, device_of, valid_features
+
+SIDES = ("near", "far", "random")
+_MOST = 256  # examples at once, however small
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """rows  {name: one entry per example}; u and s are there for pictures and strips, [B, *D]."""
+
+    batch: Batch
+    rows: dict[str, np.ndarray]
+    u: Tensor
+    s: Tensor
+
+
+def measured(model: Classifier, batch: Batch, first: int, plan: Plan) -> Iterator[Measured]:
+    """The batch in chunks that fit into the plan's memory; `first` is the number of its first example."""
+    with evaluating(model):
+        size = min(_MOST, rows_within(plan.memory, model, model.embed, batch.x, "embedding"))
+        for start in range(0, len(batch), size):
+            part = batch.rows(slice(start, start + size))
+            yield _measure(model, part, range(first + start, first + start + len(part)), plan)
+
+
+def _measure(model: Classifier, batch: Batch, ids: range, plan: Plan) -> Measured:
+    x, y = batch.x, batch.y
+    z, logits = _run(model, x)
+    u = _utility(model, batch, plan)
+    s, halves = _sensitivity(model, x, ids, plan)
+    rows: dict[str, Any] = {"label": y, "logits": logits, "embedding": z, **_ranked(u, s, halves, valid_features(x))}
+    rows |= _perturbed(model, batch, z, u, s, ids, plan)
+    rows |= _units(x, s)
+    if plan.making is not None:
+        assert isinstance(x, Tensor)
+        rows |= _corrupted(model, x, y, ids, plan.making)
+    return Measured(batch, {name: _numpy(value) for name, value in rows.items()}, u, s)
+
+
+@torch.no_grad()
+def _run(model: Classifier, x: Input) -> tuple[Tensor, Tensor]:
+    """z [B, E] and logits [B, L], in float32."""
+    z = model.embed(x)
+    logits: Tensor = model.head(z)
+    return z.flatten(1).float(), logits.float()
+
+
+def _utility(model: Classifier, batch: Batch, plan: Plan) -> Tensor:
+    """By the plan; a utility that the user brought with the batch goes before it."""
+    if batch.given is None:
+        return plan.utility(model, batch.x, batch.y)
+    valid = valid_features(batch.x)
+    given = batch.given.detach().float().abs()
+    return given if valid is None else given.where(valid, 0)
+
+
+def _sensitivity(model: Classifier, x: Input, ids: range, plan: Plan) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """s [B, *D], and two independent halves of it where it comes from probes."""
+    way = plan.sensitivity
+    if not isinstance(way, JacobianSensitivity) or way.probes is None:
+        return way(model, x), ()
+    half = replace(way, probes=way.probes // 2)
+    generator = torch.Generator(device_of(x)).manual_seed(seed_of(plan.seed, ids.start, 0))
+    one, other = (half(model, x, generator) for _ in range(2))
+    return ((one**2 + other**2) / 2).sqrt(), (one, other)
+
+
+def _ranked(u: Tensor, s: Tensor, halves: tuple[Tensor, ...], valid: Tensor | None) -> dict[str, Tensor]:
+    """Rank correlations [B]: of u with s, with its halves, and of these with each other."""
+    observed = spearman(u, s, valid)
+    if not halves:
+        return {"rank_correlation": observed, "half_correlation": observed, "halves": torch.ones_like(observed)}
+    one, other = halves
+    each = (spearman(u, one, valid) + spearman(u, other, valid)) / 2
+    return {"rank_correlation": observed, "half_correlation": each, "halves": spearman(one, other, valid)}
+
+
+def _perturbed(
+    model: Classifier, batch: Batch, z: Tensor, u: Tensor, s: Tensor, ids: range, plan: Plan
+) -> dict[str, Any]:
+    """Shifts and hits [B, K] of all sides, and the overlap of the first selection with that of s."""
+    x, valid = batch.x, valid_features(batch.x)
+    found: dict[str, list[Tensor]] = {f"{side}_{what}": [] for side in SIDES for what in ("shift", "right")}
+    for number, step in enumerate(plan.steps):
+        generator = torch.Generator(u.device).manual_seed(seed_of(plan.seed, ids.start, 1))
+        low, high = step.select(u, valid, generator)
+        if number == 0:
+            top = step.select(s.to(u.dtype), valid, generator)[1]
+            agreed = overlap(high, top)
+        any_of_them = step.select(_lots(u, ids, plan.seed), valid, generator)[0]
+        for side, chosen in zip(SIDES, (low, high, any_of_them), strict=True):
+            moved = _moved(step, x, chosen, ids, number, plan.seed)
+            there, logits = _run(model, moved)
+            some = chosen.flatten(1).any(1)
+            found[f"{side}_shift"].append((there - z).norm(dim=1).where(some, torch.nan))
+            found[f"{side}_right"].append(logits.argmax(1) == batch.y)
+    return {"top_overlap": agreed, **{name: torch.stack(values, 1) for name, values in found.items()}}
+
+
+def _lots(u: Tensor, ids: range, seed: int) -> Tensor:
+    """Random numbers in place of utilities, every example with its own."""
+    generator = torch.Generator(u.device)
+    return torch.stack(
+        [torch.rand(u.shape[1:], device=u.device, generator=generator.manual_seed(seed_of(seed, i, 1))) for i in ids]
+    )
+
+
+def _moved(step: Step, x: Input, chosen: Tensor, ids: range, number: int, seed: int) -> Input:
+    """Every example with noise of its own."""
+    if isinstance(x, Tokens):
+        return step.perturb(x, chosen)
+    parts = []
+    generator = torch.Generator(x.device)
+    for row, example in enumerate(ids):
+        generator.manual_seed(seed_of(seed, example, 2 + number))
+        one = step.perturb(x[row : row + 1], chosen[row : row + 1], generator)
+        assert isinstance(one, Tensor)
+        parts.append(one)
+    return torch.cat(parts)
+
+
+def _units(x: Input, s: Tensor) -> dict[str, Tensor]:
+    """What the search for unused features needs."""
+    if isinstance(x, Tokens):
+        return {}
+    return {"units": units(x), "unit_sensitivity": units(s)}
+
+
+def _corrupted(model: Classifier, x: Tensor, y: Tensor, ids: range, making: Making) -> dict[str, Tensor]:
+    """Right and confidence [B, C] under each corruption and severity."""
+    right, confidence = [], []
+    colours = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
+    for name in making.corruptions:
+        for severity in making.severities:
+            changed = making.of(colours, name, severity, list(ids))
+            _, logits = _run(model, changed.mean(1, keepdim=True) if x.shape[1] == 1 else changed)
+            right.append(logits.argmax(1) == y)
+            confidence.append(logits.softmax(1).amax(1))
+    return {"corrupted_right": torch.stack(right, 1), "corrupted_confidence": torch.stack(confidence, 1)}
+
+
+def seed_of(seed: int, example: int, draw: int) -> int:
+    """A seed for one draw of one example."""
+    return (seed * 1_000_003 + example) * 64 + draw
+
+
+def _numpy(value: Tensor) -> np.ndarray:
+    found: np.ndarray = value.detach().cpu().numpy()
+    return found

@@ -1,0 +1,212 @@
+"""Models by a word: a name of torchvision or timm, a Hugging Face folder, module:function, a Poise checkpoint.
+
+    torchvision:resnet50, timm:resnet50, resnet50    with --weights FILE
+    path/to/folder                                   config.json of Hugging Face, or checkpoint-*.safetensors of Poise
+    checkpoint-0020.safetensors                      of Poise; the network is named in the recipe beside it
+    package.module:function, file.py:function        your own code, which returns the model
+
+Nothing is unpickled unless the user trusts it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from poise.auditing.checkpoints import poise_model
+from poise.auditing.errors import AuditError
+from poise.auditing.weights import load_weights, unpickled
+from poise.models.normalize import Normalize
+from poise.models.resnet_v2 import IMAGENET_MEAN, IMAGENET_STD
+from poise.models.split import split
+
+_HOMES = ("torchvision", "timm")
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A model as the audit needs it.
+
+    size       of the pictures it was made for; None where it takes any.
+    classes    the names of its classes, where they are known.
+    tokenizer  the folder of its tokenizer.
+    """
+
+    model: nn.Module
+    name: str
+    size: int | None = None
+    classes: Sequence[str] = field(default=())
+    tokenizer: Path | None = None
+
+
+class Normalized(nn.Module):
+    """A classifier for pictures in [0, 1], of one that wants them normalized."""
+
+    def __init__(self, inner: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.normalize = Normalize(mean, std)
+        self.inner: Any = inner
+
+    @property
+    def head(self) -> Callable[[Tensor], Tensor]:
+        found: Callable[[Tensor], Tensor] = self.inner.head
+        return found
+
+    def embed(self, x: Tensor) -> Tensor:
+        z: Tensor = self.inner.embed(self.normalize(x))
+        return z
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.inner(self.normalize(x))
+        return logits
+
+
+def load_model(
+    word: str, *, weights: Path | None, network: str | None, head: str | None, normalize: str | None, trust: bool
+) -> Loaded:
+    """The model that a word of the command line means; an AuditError says what else it could have been."""
+    found, mean_std = _find(word, weights, network, trust)
+    try:
+        known = hasattr(found.model, "embed") and hasattr(found.model, "head")
+        classifier: nn.Module = found.model if known else split(found.model, head)
+    except ValueError as error:
+        raise AuditError(f"{word}: {str(error).replace('split(model, head=...)', '--head NAME')}") from None
+    if normalize is not None:
+        mean_std = _normalization(normalize)
+    if mean_std is not None:
+        classifier = Normalized(classifier, *mean_std)
+    classifier.eval()
+    return Loaded(classifier, found.name, found.size, found.classes, found.tokenizer)
+
+
+MeanStd = tuple[Sequence[float], Sequence[float]]
+
+
+def _find(word: str, weights: Path | None, network: str | None, trust: bool) -> tuple[Loaded, MeanStd | None]:
+    home, _, rest = word.partition(":")
+    path = Path(word)
+    if home in _HOMES and rest:
+        return _from_hub(home, rest, weights, trust)
+    if rest and not path.exists():
+        return Loaded(_from_function(home, rest, weights, trust), word), None
+    if path.is_dir() and (path / "config.json").is_file():
+        from poise.auditing.huggingface import from_folder
+
+        model, size, classes, mean_std = from_folder(path, trust)
+        return Loaded(model, path.resolve().name, size, classes, path), mean_std
+    if path.is_dir() or path.suffix == ".safetensors":
+        return Loaded(poise_model(path, network), _name(path)), None
+    if path.is_file():
+        return Loaded(_whole_pickle(path, trust), path.stem), None
+    for each in _HOMES:
+        if importlib.util.find_spec(each) is not None and _knows(each, word):
+            return _from_hub(each, word, weights, trust)
+    raise AuditError(
+        f"no model is found under {word!r}: name torchvision:NAME or timm:NAME (both with --weights), a Hugging Face "
+        "folder, a Poise checkpoint, or module:function"
+    )
+
+
+def _name(path: Path) -> str:
+    """A checkpoint is called as its run: the method and the seed."""
+    home = path if path.is_dir() else path.parent
+    parts = home.resolve().parts[-2:]
+    return " ".join(parts) if parts[-1].startswith("seed-") else path.stem
+
+
+def _normalization(word: str) -> MeanStd | None:
+    if word == "none":
+        return None
+    if word == "imagenet":
+        return IMAGENET_MEAN, IMAGENET_STD
+    if word == "half":
+        return (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
+    raise AuditError(f"--normalize {word!r} must be none, imagenet or half (mean and deviation .5)")
+
+
+def _knows(home: str, name: str) -> bool:
+    try:
+        if home == "timm":
+            return bool(importlib.import_module("timm").is_model(name))
+        return name in importlib.import_module("torchvision.models").list_models()
+    except Exception:  # a broken installation knows nothing
+        return False
+
+
+def _from_hub(home: str, name: str, weights: Path | None, trust: bool) -> tuple[Loaded, MeanStd | None]:
+    try:
+        library = importlib.import_module("timm" if home == "timm" else "torchvision.models")
+    except Exception as error:  # a missing package, or one that does not fit this torch
+        raise AuditError(f"{home} cannot be imported here ({str(error).splitlines()[0]}): pip install {home}") from None
+    if not _knows(home, name):
+        raise AuditError(f"{home} has no model {name!r}")
+    if weights is None:
+        raise AuditError(f"{home}:{name} needs its weights: --weights FILE (safetensors, or a .pth with --trust)")
+    tensors = load_weights(weights, trust)
+    make: Any = library.create_model if home == "timm" else library.get_model
+    model = make(name)
+    last = tensors.get(f"{split(model).head_name}.weight")
+    if last is not None and len(last) != len(model.get_submodule(split(model).head_name).weight):
+        model = make(name, num_classes=len(last))
+    fill(model, tensors, weights)
+    held = getattr(model, "pretrained_cfg", None)
+    cfg = held if isinstance(held, dict) else {}
+    size = int(cfg.get("input_size", (3, 224, 224))[-1])
+    return Loaded(model, name, size), (cfg.get("mean", IMAGENET_MEAN), cfg.get("std", IMAGENET_STD))
+
+
+def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    """Put the weights of a file into a model."""
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        first = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
+        raise AuditError(f"{path} holds the weights of another network: {first[:160]}") from None
+
+
+def _from_function(module: str, function: str, weights: Path | None, trust: bool) -> nn.Module:
+    try:
+        found = getattr(_module(module), function)
+    except AttributeError:
+        raise AuditError(f"{module} has no {function!r}") from None
+    model = found() if callable(found) and not isinstance(found, nn.Module) else found
+    if not isinstance(model, nn.Module):
+        raise AuditError(f"{module}:{function} gave a {type(model).__name__}: it must return a torch.nn.Module")
+    if weights is not None:
+        fill(model, load_weights(weights, trust), weights)
+    return model
+
+
+def _module(name: str) -> Any:
+    if name.endswith(".py"):
+        path = Path(name)
+        if not path.is_file():
+            raise AuditError(f"{name} is not a file")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, module)
+        spec.loader.exec_module(module)
+        return module
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise AuditError(f"{name} cannot be imported ({error}): is it on the path?") from None
+
+
+def _whole_pickle(path: Path, trust: bool) -> nn.Module:
+    found = unpickled(path, trust)
+    if not isinstance(found, nn.Module):
+        raise AuditError(
+            f"{path} holds a {type(found).__name__}, no model: name its network, as torchvision:NAME --weights"
+        )
+    return found

@@ -1,0 +1,143 @@
+"""What an audit does to each example: which utility, which sensitivity, which perturbations, which corruptions.
+
+float tensors   gradient utility, Jacobian sensitivity by probes, noise of several sigma on the least and most useful
+                tenth of the features
+tokens          removal utility, removal sensitivity, removal of several fractions of the least and most useful tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from poise.classifier import Classifier, evaluating
+from poise.corruptions.corrupt import require_corruption
+from poise.features.perturbation import Gaussian, Perturbation, Remove
+from poise.features.selection import Selection, TopBottomFraction
+from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
+from poise.features.utility import GradientUtility, RemovalUtility, Utility
+from poise.protocols import CORRUPTIONS, SEVERITIES
+from poise.robustness.output import Making
+from poise.tokens import Input, Tokens
+
+SIGMAS = (0.1, 0.25, 0.5)
+FRACTIONS = (0.1, 0.2, 0.4)
+FAST = ("gaussian_noise", "motion_blur", "fog", "jpeg_compression")
+FAST_SEVERITIES = (1, 3, 5)
+PROBES = 16
+_SMALL, _MIDDLE = 48, 128  # pixels up to which the constants made for 32 and 64 px fit best
+_LEAST = 16
+
+
+@dataclass(frozen=True)
+class Step:
+    """One strength of perturbation: sigma, or the fraction of tokens removed."""
+
+    strength: float
+    select: Selection
+    perturb: Perturbation
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """making    the corruptions, or None for inputs that are no pictures.
+
+    notes     what was left out, in words.
+    """
+
+    utility: Utility
+    sensitivity: JacobianSensitivity | RemovalSensitivity
+    steps: tuple[Step, ...]
+    making: Making | None
+    seed: int
+    memory: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def middle(self) -> int:
+        """The strength that stands for all: the one in the middle."""
+        return len(self.steps) // 2
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """The settings of an audit, as the user gave them."""
+
+    utility: Utility | None = None
+    sensitivity: JacobianSensitivity | RemovalSensitivity | None = None
+    strengths: tuple[float, ...] | None = None
+    fraction: float = 0.1
+    probes: int | None = PROBES
+    corruptions: str | Iterable[str] = "fast"
+    severities: Iterable[int] | None = None
+    seed: int = 0
+    memory: int = 2**28
+
+
+def make_plan(model: Classifier, x: Input, wanted: Wanted) -> Plan:
+    """The plan for inputs like x; a ValueError or TypeError for settings that do not go with them."""
+    memory, strengths = wanted.memory, wanted.strengths
+    if strengths is not None and (not strengths or min(strengths) <= 0):
+        raise ValueError(f"strengths={strengths} must be one number above 0 or more")
+    making: Making | None = None
+    notes: tuple[str, ...] = ()
+    if isinstance(x, Tokens):
+        utility = wanted.utility or RemovalUtility(memory=memory)
+        sensitivity = wanted.sensitivity or RemovalSensitivity(memory=memory)
+        steps = tuple(Step(f, TopBottomFraction(f), Remove()) for f in strengths or FRACTIONS)
+    else:
+        utility = wanted.utility or GradientUtility()
+        sensitivity = _cheapest(model, x, wanted.sensitivity or JacobianSensitivity(wanted.probes, memory=memory))
+        steps = tuple(Step(s, TopBottomFraction(wanted.fraction), Gaussian(s)) for s in strengths or SIGMAS)
+        making, notes = _making(x, wanted.corruptions, wanted.severities, wanted.seed)
+    utility.check(x)
+    return Plan(utility, sensitivity, steps, making, wanted.seed, memory, notes)
+
+
+def _cheapest(model: Classifier, x: torch.Tensor, sensitivity: Any) -> Any:
+    """Exact where that needs no more backward passes than the probes; probes in two equal halves otherwise."""
+    if not isinstance(sensitivity, JacobianSensitivity) or sensitivity.probes is None:
+        return sensitivity
+    if sensitivity.at == "embedding":
+        with evaluating(model), torch.no_grad():
+            width = model.embed(x[:2]).flatten(1).shape[1]
+        if width <= sensitivity.probes:
+            return replace(sensitivity, probes=None)
+    return replace(sensitivity, probes=2 * max(1, sensitivity.probes // 2))
+
+
+def _making(
+    x: torch.Tensor, corruptions: str | Iterable[str], severities: Iterable[int] | None, seed: int
+) -> tuple[Making | None, tuple[str, ...]]:
+    names, levels = chosen(corruptions, severities)
+    if not names:
+        return None, ()
+    if x.ndim != 4 or x.shape[1] not in (1, 3):
+        return None, (f"no corruptions: they are made for pictures [B, 3, H, W], and x is {list(x.shape)}",)
+    if bool((x < 0).any() | (x > 1).any()):
+        return None, ("no corruptions: they need pictures in [0, 1]; put the normalization into the model",)
+    height, width = x.shape[2:]
+    side = max(height, width)
+    profile = "cifar" if side <= _SMALL else "tiny" if side <= _MIDDLE else "imagenet"
+    making = Making(names, levels, profile, seed)
+    if min(height, width) < _LEAST:
+        return None, (f"no corruptions: pictures must be {_LEAST} pixels high and wide or more",)
+    making.require_size(height, width)
+    return making, ()
+
+
+def chosen(
+    corruptions: str | Iterable[str], severities: Iterable[int] | None
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Names and severities of "fast" (one of each group, three severities), "all" (19 x 5), "none", or a list."""
+    words = {"fast": FAST, "all": CORRUPTIONS, "none": ()}
+    if isinstance(corruptions, str) and corruptions not in words:
+        raise ValueError(f"corruptions={corruptions!r} must be 'fast', 'all', 'none', or a list of names")
+    names = words[corruptions] if isinstance(corruptions, str) else tuple(dict.fromkeys(corruptions))
+    for name in names:
+        require_corruption(name)
+    levels = SEVERITIES if corruptions == "all" else FAST_SEVERITIES
+    return names, levels if severities is None else tuple(sorted(set(severities)))

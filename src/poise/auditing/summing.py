@@ -1,0 +1,187 @@
+"""From what was measured to the result: numbers, slices, verdict, and the facts for JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import torch
+
+from poise.auditing.collect import Collected, embedding_distance
+from poise.auditing.confusions import confusions
+from poise.auditing.leftover import Leftover, leftover
+from poise.auditing.numbers import Table, corruption_cells, numbers, perturbation, plane_draws, table_of
+from poise.auditing.plan import Plan
+from poise.auditing.result import Audit
+from poise.auditing.slices import rare_classes, slices
+from poise.auditing.units import unit_names
+from poise.auditing.verdict import LEAST_FAR, MOST_NEAR_SHIFT, NEUTRAL, SURE, from_classes, from_features, judge
+from poise.classifier import Classifier
+from poise.features.sensitivity import JacobianSensitivity
+
+VERSION = 1
+_WORDS = 1000  # of a vocabulary that are tested, the most frequent ones
+_OFTEN = 5  # sentences that a word must stand in
+
+
+@dataclass(frozen=True)
+class Names:
+    """What things are called, for the page.
+
+    features  the columns of a table
+    rare      the rare classes; by default those with less than half of the average number of examples
+    decode    the word of a token id
+    """
+
+    model: str = ""
+    data: str = "given examples"
+    classes: Sequence[str] = ()
+    features: Sequence[str] = ()
+    rare: Sequence[int] | None = None
+    decode: Callable[[int], str] | None = None
+
+
+def summed_up(
+    model: Classifier, collected: Collected, plan: Plan, names: Names, complete: bool, seconds: float
+) -> Audit:
+    """Every number of what was collected, whether all of it was or only a part."""
+    rows = collected.rows()
+    table = table_of(rows, embedding_distance(rows["embedding"]))
+    counts = Counter(int(label) for label in table.label)
+    found = numbers(table, plan.making, plan.middle)
+    errors = _leftover(rows, collected, names)
+    chance = max(counts.values()) / len(table.label)
+    draws = plane_draws(table, plan.middle)
+    taken = confusions(table.label, table.predicted)
+    told = [*from_features(errors), *from_classes(taken, names.classes)]
+    verdict = judge(found, draws, told, chance)
+    rare = rare_classes(counts) if names.rare is None else list(names.rare)
+    telling, arrays = _telling(collected, table, plan, names)
+    facts: dict[str, Any] = {
+        "version": VERSION,
+        "kind": "audit",
+        "complete": complete,
+        "examples": len(table.label),
+        "seconds": round(seconds, 2),
+        "model": _model(model, names.model, rows),
+        "data": {
+            "name": names.data,
+            "kind": "tokens" if collected.tokens else "tensor",
+            "shape": list(collected.shape),
+            "class_names": [str(each) for each in names.classes],
+            "classes_seen": len(counts),
+        },
+        "settings": _settings(plan),
+        "middle": plan.middle,
+        "verdict": verdict.as_dict(),
+        "thresholds": {"least_far": LEAST_FAR, "neutral": NEUTRAL, "most_near_shift": MOST_NEAR_SHIFT, "sure": SURE},
+        "leftover": [each.as_dict() for each in errors],
+        "confusions": [each.as_dict() for each in taken],
+        "numbers": {name: number.as_dict() for name, number in found.items()},
+        "estimator": _estimator(plan),
+        "perturbation": perturbation(table, tuple(step.strength for step in plan.steps)),
+        "corruptions": corruption_cells(table, plan.making),
+        "slices": slices(table, collected.columns, names.classes, rare, plan.middle),
+        "telling": telling,
+        "notes": [*plan.notes, *_warnings(table, counts, rows["logits"].shape[1])],
+    }
+    return Audit(facts, table, plan.making, collected.columns, arrays)
+
+
+def _model(model: Classifier, name: str, rows: dict[str, np.ndarray]) -> dict[str, Any]:
+    weights = sum(p.numel() for p in model.parameters())
+    device = next((str(p.device) for p in model.parameters()), "cpu")
+    shape = {"classes": rows["logits"].shape[1], "embedding": rows["embedding"].shape[1]}
+    return {"name": name, **shape, "weights": weights, "device": device, "torch": torch.__version__}
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    return {
+        "utility": repr(plan.utility),
+        "sensitivity": repr(plan.sensitivity),
+        "strengths": [step.strength for step in plan.steps],
+        "select": repr(plan.steps[plan.middle].select),
+        "corruptions": list(plan.making.corruptions) if plan.making else [],
+        "severities": list(plan.making.severities) if plan.making else [],
+        "profile": plan.making.profile if plan.making else None,
+        "seed": plan.seed,
+    }
+
+
+def _estimator(plan: Plan) -> dict[str, Any]:
+    """How sensitivity was measured, and the standard error of one feature's estimate relative to its value."""
+    probes = plan.sensitivity.probes if isinstance(plan.sensitivity, JacobianSensitivity) else None
+    return {"probes": probes, "relative_error": 0.0 if probes is None else 1 / sqrt(2 * probes)}
+
+
+def _leftover(rows: dict[str, np.ndarray], collected: Collected, names: Names) -> list[Leftover]:
+    logits, labels = rows["logits"].astype(float), rows["label"]
+    if not collected.tokens:
+        titles = unit_names(collected.shape, tuple(names.features))
+        return leftover(logits, labels, rows["units"].astype(float), rows["unit_sensitivity"].mean(0), titles)
+    counts = Counter(word for words in collected.words for word in {*words.tolist()})
+    vocabulary = [word for word, count in counts.most_common(_WORDS) if count >= _OFTEN]
+    if not vocabulary:
+        return []
+    places = {word: place for place, word in enumerate(vocabulary)}
+    values, sensitivity = np.zeros((len(labels), len(vocabulary))), np.zeros((2, len(vocabulary)))
+    for row, (words, s) in enumerate(zip(collected.words, collected.word_sensitivity, strict=True)):
+        for word, strength in zip(words.tolist(), s.tolist(), strict=True):
+            if word in places:
+                values[row, places[word]] += 1
+                sensitivity[:, places[word]] += (strength, 1)
+    titles = [f"the word {_word(word, names)!r}" for word in vocabulary]
+    return leftover(logits, labels, values, sensitivity[0] / sensitivity[1].clip(1), titles)
+
+
+def _word(number: int, names: Names) -> str:
+    return names.decode(number) if names.decode else str(number)
+
+
+def _telling(
+    collected: Collected, table: Table, plan: Plan, names: Names
+) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+    entries: list[dict[str, Any]] = []
+    arrays: dict[str, np.ndarray] = {}
+    for place, (why, example) in enumerate(collected.showcase.chosen()):
+        number = example.number
+        entry: dict[str, Any] = {
+            "why": why,
+            "example": number,
+            "label": int(table.label[number]),
+            "predicted": int(table.predicted[number]),
+            "confidence": float(table.confidence[number]),
+            "rank_correlation": _known(table.rank_correlation[number]),
+            "near_gain": _known(table.gain("near", plan.middle)[number]),
+            "far_gain": _known(table.gain("far", plan.middle)[number]),
+        }
+        if example.feature is not None:
+            entry["words"] = [_word(int(word), names) for word in example.x]
+            entry["feature"] = [bool(each) for each in example.feature]
+        entries.append(entry)
+        arrays |= {f"x_{place}": example.x, f"u_{place}": example.u, f"s_{place}": example.s}
+    return entries, arrays
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _warnings(table: Table, counts: Counter[int], num_classes: int) -> list[str]:
+    notes = []
+    if len(counts) == 1:
+        notes.append("all examples are of one class: shuffle the loader")
+    elif len(counts) < min(num_classes, len(table.label)) / 2:
+        notes.append(
+            f"the sample holds {len(counts)} of {num_classes} classes: shuffle the loader, or take more examples"
+        )
+    if len(table.label) < 50:
+        notes.append("fewer than 50 examples: intervals are wide and verdicts rarely sure")
+    unranked = int(np.isnan(table.rank_correlation).sum())
+    if unranked:
+        notes.append(f"{unranked} examples have no rank correlation: constant, or fewer than 3 features")
+    return notes

@@ -1,0 +1,141 @@
+"""The verdict: one plain sentence, from where the model lies in the plane and what its errors go with.
+
+A gain is how far the embedding moves, relative to the same noise on as many features at random:
+
+    near = mean shift with the least useful features / mean shift with random ones
+    far  = mean shift with the most useful features / mean shift with random ones
+
+so that 1 is neutral: a model that is equally sensitive to all features has gain 1 everywhere, whatever its scale, the
+data and sigma. The plane has three regions:
+
+    over-robust       far < 1/4
+    brittle           far >= 1/4 and near >= min(far, 1)
+    follows utility   far >= 1/4 and near < min(far, 1)
+
+A region is named if 95 % of the resamples of examples lie in it; otherwise the verdict is "undecided" and says between
+what. A model whose least useful features move its embedding by half of the typical distance of two examples is brittle
+wherever it lies. The errors decide as well: a feature that goes with them (leftover.py) is unused, which is
+over-robust, or overused, which is brittle; a class of which most is taken for one other (confusions.py) is over-robust.
+A model that is not clearly better than guessing is undecided: its utility says nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poise.auditing.confusions import Confusion
+from poise.auditing.intervals import Number
+from poise.auditing.leftover import Leftover
+
+OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED = "over-robust", "brittle", "follows utility", "undecided"
+LEAST_FAR = 0.25
+NEUTRAL = 1.0
+MOST_NEAR_SHIFT = 0.5
+SURE = 0.95
+_SHOWN = 3
+Findings = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """names  what the model is called; `shares` those of the resamples in each region of the plane."""
+
+    names: tuple[str, ...]
+    sentence: str
+    shares: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"names": list(self.names), "sentence": self.sentence, "shares": self.shares}
+
+
+def region(near: float, far: float) -> str:
+    """Where a point of the plane lies."""
+    if not np.isfinite([near, far]).all():
+        return UNDECIDED
+    if far < LEAST_FAR:
+        return OVER_ROBUST
+    return BRITTLE if near >= min(far, NEUTRAL) else FOLLOWS
+
+
+def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Findings, chance: float) -> Verdict:
+    """From the gains and their resamples [R, 2], the shift, what the errors say, and the accuracy of guessing."""
+    near, far, accuracy = (numbers[name] for name in ("near_gain", "far_gain", "accuracy"))
+    counts = Counter(region(*draw) for draw in draws)
+    shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
+    sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
+    findings = [*_from_shift(numbers["near_shift"]), *from_errors]
+    if not from_errors and not accuracy.low > chance:
+        than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
+        return Verdict((UNDECIDED,), f"undecided: {than}, so its utility says nothing.", shares)
+    parts = [] if findings and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
+    parts += findings
+    names = tuple(dict.fromkeys(name for name, _ in parts))
+    return Verdict(names, " ".join(f"{name}: {reason}" for name, reason in parts), shares)
+
+
+def _from_shift(near: Number) -> Findings:
+    """The least useful features may move an embedding far, whatever the others do."""
+    if not near.low >= MOST_NEAR_SHIFT:
+        return []
+    span = f"{near.value:.2f} [{near.low:.2f}, {near.high:.2f}]"
+    return [(BRITTLE, f"the least useful features move its embedding by {span} of the distance of two examples.")]
+
+
+def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) -> str:
+    both = f"(gains {_words(near)} and {_words(far)}; 1 is neutral)"
+    if name == OVER_ROBUST:
+        return f"even the most useful features hardly move its embedding: a gain of {_words(far)}, where 1 is neutral."
+    if name == BRITTLE:
+        than = "random ones" if near.value >= NEUTRAL else "the most useful ones"
+        return f"the least useful features move its embedding at least as far as {than} {both}."
+    if name == FOLLOWS:
+        return (
+            f"the most useful features move its embedding {_times(near, far)} as far as the least useful ones {both}."
+        )
+    likely = sorted(shares, key=lambda each: -shares[each])[:2]
+    return (
+        f"between {likely[0]} ({shares[likely[0]]:.0%} of the resamples) and {likely[1]} ({shares[likely[1]]:.0%}) "
+        f"{both}: use more examples."
+    )
+
+
+def from_features(errors: Sequence[Leftover]) -> Findings:
+    """What a feature that goes with the errors says."""
+    found = next((each for each in errors if each.counts and each.kind != "unclear"), None)
+    if found is None:
+        return []
+    alike = [each.name for each in errors if each.counts and each.kind == found.kind][:_SHOWN]
+    named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
+    worth = f"one weight on {'it' if len(alike) == 1 else 'the first'} would take {found.gain:.0%} off the loss"
+    sure = f"(p = {found.p:.3f})"
+    if found.kind == "unused":
+        return [(OVER_ROBUST, f"it ignores {named}; its errors go with that: {worth} {sure}.")]
+    return [(BRITTLE, f"it makes too much of {named}, and errs by that: {worth} {sure}.")]
+
+
+def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
+    """What classes that are taken for another say."""
+    if not found:
+        return []
+    called = [[names[n] if n < len(names) else str(n) for n in (each.label, each.taken_for)] for each in found]
+    told = [f"{each.count} of {each.of} examples of {a} for {b}" for each, (a, b) in zip(found, called, strict=True)]
+    more = f", and {len(told) - _SHOWN} classes more" if len(told) > _SHOWN else ""
+    return [
+        (
+            OVER_ROBUST,
+            f"it ignores what makes the difference between classes: it takes {', '.join(told[:_SHOWN])}{more}.",
+        )
+    ]
+
+
+def _words(gain: Number) -> str:
+    return f"{gain.value:.2f} [{gain.low:.2f}, {gain.high:.2f}]"
+
+
+def _times(near: Number, far: Number) -> str:
+    return f"{far.value / near.value:.1f} times" if near.value > 1e-6 else "many times"

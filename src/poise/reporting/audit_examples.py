@@ -1,0 +1,116 @@
+"""The most telling examples of an audit: maps beside a picture, token strips, or bars for the columns of a table.
+
+Axes: C channels, H rows, W columns, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from poise.reporting.audits import Audited
+from poise.reporting.colours import Ramp, colour, text_on
+from poise.reporting.markup import Markup, element, join
+from poise.reporting.png import data_uri, painted
+from poise.reporting.svg import WIDTH, box, drawing, words
+
+USEFUL: Ramp = ((255, 255, 255), (252, 226, 180), (244, 170, 84), (196, 98, 24), (116, 48, 6))
+SENSITIVE: Ramp = ((255, 255, 255), (196, 222, 240), (104, 164, 212), (36, 98, 168), (12, 44, 96))
+_COLUMNS = 40
+
+
+def examples(audited: Audited) -> Markup:
+    """All of them, with why they were chosen."""
+    entries = audited.facts["telling"]
+    groups = list(dict.fromkeys(entry["why"] for entry in entries))
+    parts = []
+    for why in groups:
+        held = [(n, entry) for n, entry in enumerate(entries) if entry["why"] == why]
+        shown = [_example(audited, place, entry) for place, entry in held]
+        wide = any("words" in entry for _, entry in held)
+        parts += [
+            element("h4", why[0].upper() + why[1:]),
+            element("div", *shown, class_="sentences" if wide else "tiles"),
+        ]
+    return join(parts)
+
+
+def _example(audited: Audited, place: int, entry: dict[str, Any]) -> Markup:
+    x, u, s = (audited.arrays[f"{part}_{place}"] for part in "xus")
+    if "words" in entry:
+        drawn: Markup = strip(entry["words"], entry["feature"], u, s)
+    elif x.ndim == 3 and x.shape[0] in (1, 3):
+        drawn = tiles(x, u, s)
+    else:
+        drawn = bars(u.ravel(), s.ravel())
+    return element("figure", drawn, element("figcaption", _caption(audited.facts, entry)))
+
+
+def tiles(x: np.ndarray, u: np.ndarray, s: np.ndarray) -> Markup:
+    """The picture [C, H, W], its utility and its sensitivity, in colours of the 99.5th percentile."""
+    low, high = min(0.0, float(x.min())), max(1.0, float(x.max()))
+    pixels = ((x - low) / (high - low) * 255).round().astype(np.uint8).transpose(1, 2, 0)
+    picture = pixels[:, :, 0] if pixels.shape[2] == 1 else pixels
+    shown = {"picture": picture, "utility": _map(u, USEFUL), "sensitivity": _map(s, SENSITIVE)}
+    cells = [
+        element("div", element("img", src=data_uri(image), alt=name, class_="pixels"), element("span", name))
+        for name, image in shown.items()
+    ]
+    return element("div", *cells, class_="triple")
+
+
+def strip(spoken: Sequence[str], feature: Sequence[bool], u: np.ndarray, s: np.ndarray) -> Markup:
+    """Every token with its utility above its sensitivity; what cannot be removed stays plain."""
+    shares = [values / max(float(values.max(initial=0.0)), 1e-12) for values in (u, s)]
+    cells = []
+    for place, word in enumerate(spoken):
+        if not feature[place]:
+            cells.append(element("span", element("span", word), class_="token special"))
+            continue
+        marks = [
+            element("i", style=f"background: {colour(ramp, float(share[place]))}", title=f"{name} {values[place]:.3g}")
+            for name, ramp, share, values in (
+                ("utility", USEFUL, shares[0], u),
+                ("sensitivity", SENSITIVE, shares[1], s),
+            )
+        ]
+        back = colour(USEFUL, float(shares[0][place]))
+        spoken_word = element("span", word, style=f"background: {back}; color: {text_on(back)}")
+        cells.append(element("span", spoken_word, marks[1], class_="token"))
+    return element("div", *cells, class_="strip")
+
+
+def bars(u: np.ndarray, s: np.ndarray) -> Markup:
+    """Utility up and sensitivity down, column by column; of many columns those that matter most."""
+    shown = np.sort(np.argsort(-(u / max(u.max(), 1e-12) + s / max(s.max(), 1e-12)), kind="stable")[:_COLUMNS])
+    step, middle, reach = (WIDTH - 20) / max(len(shown), 1), 70.0, 46.0
+    parts = [words(10, 14, "utility up, sensitivity down", "small")]
+    for place, column in enumerate(shown):
+        up, down = reach * u[column] / max(u.max(), 1e-12), reach * s[column] / max(s.max(), 1e-12)
+        x = 10 + step * place
+        parts.append(box(x, middle - up, step * 0.8, up, f"feature {column}: utility {u[column]:.3g}", class_="f1"))
+        parts.append(
+            box(x, middle + 1, step * 0.8, down, f"feature {column}: sensitivity {s[column]:.3g}", class_="f3")
+        )
+        if step >= 12 or column % 5 == 0:
+            parts.append(words(x + step * 0.4, middle + reach + 14, str(column), "value", "middle"))
+    return drawing(136, "Utility and sensitivity of one example, column by column", *parts)
+
+
+def _map(values: np.ndarray, ramp: Ramp) -> np.ndarray:
+    strength = np.sqrt((values.astype(float) ** 2).sum(0))
+    top = np.quantile(strength, 0.995) or strength.max() or 1.0
+    return painted(np.clip(strength / top, 0, 1), ramp)
+
+
+def _caption(facts: dict[str, Any], entry: dict[str, Any]) -> str:
+    names = facts["data"]["class_names"]
+    label, predicted = (names[n] if n < len(names) else str(n) for n in (entry["label"], entry["predicted"]))
+    told = f"{label}" if label == predicted else f"{label}, taken for {predicted}"
+    which = f"example {entry['example']}: " if entry["example"] >= 0 else ""
+    parts = [f"{which}{told} ({entry['confidence']:.2f})"]
+    for key, name in (("near_gain", "near"), ("far_gain", "far"), ("rank_correlation", "rank correlation")):
+        parts += [f"{name} {entry[key]:.2f}"] if entry[key] is not None else []
+    return " · ".join(parts)

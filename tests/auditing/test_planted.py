@@ -1,0 +1,111 @@
+"""Models whose answer is known are called by their names."""
+
+import numpy as np
+import pytest
+import torch
+from auditing.planted import (
+    COLUMNS,
+    NUISANCE,
+    PLANTED,
+    SWITCH,
+    Planted,
+    Switching,
+    batches,
+    linear,
+    over_sensitive,
+    plain_rows,
+    rows,
+)
+
+import poise
+from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, region
+
+
+def audited(model: torch.nn.Module, data: tuple[torch.Tensor, torch.Tensor], **settings: object) -> poise.Audit:
+    return poise.audit(model, batches(*data), examples=300, **settings)
+
+
+def test_the_three_are_told_apart() -> None:
+    """One sample; benchmarks/audit_planted.py counts over many."""
+    seed = 2
+    assert audited(linear(), plain_rows(300, seed)).names == (FOLLOWS,)
+    assert audited(Switching(), rows(300, seed)).names == (FOLLOWS,)
+    blind = audited(Switching(sees_planted=False), rows(300, seed))
+    ignored = (f"feature {PLANTED}", f"feature {SWITCH}")  # it never saw either
+    assert blind.names == (OVER_ROBUST,) and any(name in blind.verdict for name in ignored)
+    jumpy = audited(over_sensitive(), plain_rows(300, seed))
+    assert jumpy.names == (BRITTLE,) and "least useful" in jumpy.verdict
+    misled = audited(over_sensitive(read_by_head=1.0), plain_rows(300, seed))
+    assert misled.names == (BRITTLE,) and f"feature {NUISANCE}" in misled.verdict
+
+
+def test_a_reference_shows_what_a_blind_model_ignores_without_its_errors() -> None:
+    """Utility from a model that sees the planted column, on the rows that it decides."""
+    x, y = rows(1500, 4)
+    on = x[:, 9] > 0.6
+    teacher = poise.TeacherUtility(Switching(), "switching")
+    found = audited(Switching(False), (x[on], y[on]), utility=teacher, fraction=0.02)
+    assert OVER_ROBUST in found.names and found["far_gain"] < 0.01
+    seeing = audited(Switching(), (x[on], y[on]), utility=teacher, fraction=0.02)
+    assert seeing.names == (FOLLOWS,)
+
+
+def test_utility_that_comes_with_the_batch() -> None:
+    x, y = plain_rows(200, 5)
+    mask = torch.zeros_like(x)
+    mask[:, NUISANCE] = 1.0
+    loader = [(a, b, {"utility": c}) for a, b, c in zip(x.split(50), y.split(50), mask.split(50), strict=True)]
+    assert poise.audit(linear(), loader, examples=200, fraction=0.02).names == (OVER_ROBUST,)
+
+
+def require_near(number: dict, expected: torch.Tensor) -> None:
+    """Within four standard errors."""
+    assert abs(number["value"] - float(expected)) < number["high"] - number["low"]
+
+
+def test_the_gains_of_a_linear_model_are_those_of_the_formula() -> None:
+    """The root of the sum of w^2 over the chosen features, relative to its mean over random ones, at any sigma."""
+    model, (x, y) = linear(), plain_rows(400, 6)
+    found = poise.audit(model, batches(x, y), examples=400, strengths=(0.01, 1.0, 3.0))
+    weights = model.body.weight[0].detach().double()
+    order = weights.abs().sort().values
+    random = torch.stack([weights[torch.randperm(COLUMNS)[:5]].norm() for _ in range(20_000)]).mean()
+    distance = (2 * (x.double() @ weights).var()).sqrt()
+    for side, chosen in (("near", order[:5]), ("far", order[-5:])):
+        shift = chosen.norm() * np.sqrt(2 / np.pi) / distance  # the embedding has one value: E|N(0, 1)|
+        for step in found.facts["perturbation"]:
+            require_near(step[f"{side}_gain"], chosen.norm() / random)
+            require_near(step[f"{side}_shift"], shift * step["strength"])
+    assert found["rank_correlation"] == pytest.approx(1.0) and found["top_overlap"] == 1.0
+
+
+def test_even_weights_are_neutral() -> None:
+    """A linear model that weighs all features alike, into as many values, has gain 1 everywhere."""
+    x, y = plain_rows(300, 7)
+    model = Planted(torch.linalg.qr(torch.randn(COLUMNS, COLUMNS)).Q, torch.randn(2, COLUMNS))
+    found = poise.audit(model, batches(x, y), examples=300)
+    assert found["near_gain"] == pytest.approx(1, abs=0.06) and found["far_gain"] == pytest.approx(1, abs=0.06)
+
+
+def test_a_model_at_chance_is_undecided() -> None:
+    x, _ = plain_rows(120, 8)
+    found = poise.audit(linear(), batches(x, torch.randint(2, (120,))), examples=120)
+    assert found.names == ("undecided",) and "guessing" in found.verdict
+
+
+def test_few_examples_near_the_border_are_undecided() -> None:
+    """Two equal gains: no sample can tell which is larger."""
+    x, y = plain_rows(60, 9)
+    torch.manual_seed(1)
+    model = Planted(0.9 * torch.linalg.qr(torch.randn(COLUMNS, COLUMNS)).Q, linear().head.weight[:, :1].detach() * 0)
+    model.head = torch.nn.Linear(COLUMNS, 2, bias=False)
+    model.head.weight.data = torch.stack([-model.body.weight @ x[0] * 0, model.body.weight[:, :8].sum(1)])
+    assert poise.audit(model, batches(x, y), examples=60).names == ("undecided",)
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "name"),
+    [(0.1, 2, FOLLOWS), (1.1, 2, BRITTLE), (0.5, 0.4, BRITTLE), (0.1, 0.2, OVER_ROBUST), (0.9, 0.2, OVER_ROBUST)],
+)
+def test_the_regions_of_the_plane(near: float, far: float, name: str) -> None:
+    assert region(near, far) == name

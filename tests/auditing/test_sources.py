@@ -1,0 +1,247 @@
+"""Models and data by a word: every way in, and a sentence for every way that leads nowhere."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+import poise
+from poise.auditing.checkpoints import build
+from poise.auditing.errors import AuditError
+from poise.auditing.fitting import in_classes_of, sample
+from poise.auditing.models import Loaded, load_model
+from poise.auditing.pictures import open_pictures
+from poise.auditing.rows import read_rows
+from poise.auditing.texts import open_texts, open_tokenizer
+from poise.auditing.weights import load_weights
+
+CODE = """
+import torch
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+text = "no model"
+"""
+
+
+def model(word: str, **ways: object) -> Loaded:
+    return load_model(
+        word, **{"weights": None, "network": None, "head": None, "normalize": None, "trust": False, **ways}
+    )
+
+
+def test_a_function_of_a_file_and_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine_to_audit.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    x = torch.rand(2, 3, 4, 4)
+    one, other = model("mine_to_audit.py:network"), model("mine_to_audit:network")
+    torch.testing.assert_close(one.model(x), other.model(x))
+    assert one.model.embed(x).shape == (2, 5)
+    for word, sentence in {
+        "mine_to_audit:nothing": "has no 'nothing'",
+        "mine_to_audit:text": "must return a torch.nn.Module",
+        "nowhere.py:network": "is not a file",
+        "no_such_module:network": "cannot be imported",
+    }.items():
+        with pytest.raises(AuditError, match=sentence):
+            model(word)
+
+
+def test_weights_and_normalization(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(CODE)
+    word, x = f"{tmp_path / 'code.py'}:network", torch.rand(2, 3, 4, 4)
+    changed = {f"module.{name}": 2 * value for name, value in model(word).model.model.state_dict().items()}
+    save_file(changed, tmp_path / "w.safetensors")
+    torch.save({"state_dict": changed}, tmp_path / "w.pth")
+    doubled = model(word, weights=tmp_path / "w.safetensors").model
+    torch.testing.assert_close(doubled.head.weight, 2 * model(word).model.head.weight)
+    with pytest.raises(AuditError, match="is a pickle, which can run code"):
+        model(word, weights=tmp_path / "w.pth")
+    trusted = model(word, weights=tmp_path / "w.pth", trust=True).model
+    torch.testing.assert_close(trusted(x), doubled(x))
+    plain, normalized = model(word).model, model(word, normalize="half").model
+    torch.testing.assert_close(normalized(x), plain((x - 0.5) / 0.5))
+    torch.testing.assert_close(normalized.head(normalized.embed(x)), normalized(x))
+    with pytest.raises(AuditError, match="must be none, imagenet or half"):
+        model(word, normalize="some")
+    save_file({"a": torch.ones(1)}, tmp_path / "other.safetensors")
+    with pytest.raises(AuditError, match="weights of another network"):
+        model(word, weights=tmp_path / "other.safetensors")
+
+
+def test_a_pickle_never_runs_without_trust(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple:
+            return (Path.write_text, (tmp_path / "ran", "!"))
+
+    torch.save(Bomb(), tmp_path / "model.pt")
+    for word in (str(tmp_path / "model.pt"), f"torchvision:resnet18 {tmp_path}"):
+        with pytest.raises(AuditError):
+            model(word)
+    with pytest.raises(AuditError, match="--trust"):
+        load_weights(tmp_path / "model.pt", trust=False)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_poise_checkpoint(tmp_path: Path) -> None:
+    network = poise.LeNet(num_classes=4)
+    tensors = {f"model/{name}": value for name, value in network.state_dict().items()}
+    save_file({**tensors, "optimizer/0/step": torch.ones(1)}, tmp_path / "checkpoint-0003.safetensors")
+    with pytest.raises(AuditError, match="--network"):
+        model(str(tmp_path))
+    (tmp_path / "recipe.json").write_text(
+        json.dumps({"recipe": "Recipe(task=T(), network=LeNet(num_classes=4), plan=P(1))"})
+    )
+    x = torch.rand(2, 1, 28, 28)
+    for word in (tmp_path, tmp_path / "checkpoint-0003.safetensors"):
+        torch.testing.assert_close(model(str(word)).model(x), network.eval()(x))
+    with pytest.raises(AuditError, match="another network"):
+        model(str(tmp_path), network="LeNet(num_classes=5)")
+    for wrong in ("LeNet", "LeNet(num_classes=len('x'))", "Net(1)", "LeNet(size=2)"):
+        with pytest.raises(AuditError, match=r"no network|cannot be built"):
+            build(wrong)
+
+
+def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(AuditError, match="no model is found under 'nothing'"):
+        model("nothing")
+    with pytest.raises(AuditError, match=r"neither config.json .* nor checkpoint"):
+        model(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
+    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    with pytest.raises(AuditError, match="BertForMaskedLM: an audit needs"):
+        model(str(tmp_path))
+
+
+def test_a_hugging_face_folder_of_a_picture_model(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    names = {0: "cat", 1: "dog", 2: "owl"}
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.ViTConfig(image_size=16, patch_size=8, id2label=names, **sizes)
+    network = transformers.ViTForImageClassification(config).eval()
+    network.save_pretrained(tmp_path)
+    facts = {"size": {"height": 16, "width": 16}, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.6, 0.7]}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(facts))
+    found, x = model(str(tmp_path)), torch.rand(2, 3, 16, 16)
+    mean, std = (torch.tensor(facts[f"image_{part}"]).view(3, 1, 1) for part in ("mean", "std"))
+    torch.testing.assert_close(found.model(x), network((x - mean) / std).logits)
+    assert found.size == 16 and list(found.classes) == ["cat", "dog", "owl"]
+    (tmp_path / "model.safetensors").rename(tmp_path / "elsewhere")
+    torch.save(network.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(AuditError, match="--trust"):
+        model(str(tmp_path))
+
+
+@pytest.mark.parametrize("home", ["torchvision", "timm"])
+def test_a_name_with_local_weights(home: str, tmp_path: Path) -> None:
+    try:
+        library = __import__("timm" if home == "timm" else "torchvision.models", fromlist=["x"])
+    except Exception:
+        pytest.skip(f"{home} cannot be imported here")
+    make = library.create_model if home == "timm" else library.get_model
+    save_file(make("resnet18", num_classes=7).state_dict(), tmp_path / "w.safetensors")
+    for word in (f"{home}:resnet18", "resnet18"):
+        found = model(word, weights=tmp_path / "w.safetensors")
+        assert found.size == 224 and found.model(torch.rand(1, 3, 64, 64)).shape == (1, 7)
+    with pytest.raises(AuditError, match="needs its weights"):
+        model(f"{home}:resnet18")
+
+
+def photos(folder: Path) -> Path:
+    draw = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        for number in range(3):
+            Image.fromarray(draw.integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(folder / name / f"{number}.png")
+    return folder
+
+
+def test_a_folder_of_class_folders(tmp_path: Path) -> None:
+    found = open_pictures(str(photos(tmp_path / "photos")), None, None, 32)
+    (batch,) = found.batches([5, 0])
+    assert batch.x.shape == (2, 3, 32, 32) and batch.y.tolist() == [1, 0] and float(batch.x.max()) <= 1
+    assert in_classes_of(found, ["bird", "dog", "cat"], 3).labels.tolist() == [2, 2, 2, 1, 1, 1]
+    assert in_classes_of(found, [], 2).labels.tolist() == [0, 0, 0, 1, 1, 1]
+    with pytest.raises(AuditError, match="2 class folders"):
+        in_classes_of(found, [], 10)
+    with pytest.raises(AuditError, match="3 names of classes"):
+        in_classes_of(found, ["a", "b", "c"], 2)
+    (tmp_path / "photos" / "cat" / "0.png").write_bytes(b"no picture")
+    with pytest.raises(AuditError, match=r"0.png cannot be read as a picture"):
+        list(found.batches([0]))
+
+
+def test_arrays_with_columns(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).integers(0, 256, (6, 20, 20, 3), dtype=np.uint8), np.arange(6) % 2
+    np.savez(tmp_path / "a.npz", x=x, y=y, site=np.array(["a", "b"] * 3))
+    np.save(tmp_path / "x.npy", x.transpose(0, 3, 1, 2).astype(np.float32) / 255)
+    np.save(tmp_path / "y.npy", y)
+    one = open_pictures(str(tmp_path / "a.npz"), None, None, None)
+    other = open_pictures(str(tmp_path / "x.npy"), tmp_path / "y.npy", None, None)
+    assert one.columns == {"site": ["a", "b"] * 3}
+    (a,), (b,) = one.batches(range(6)), other.batches(range(6))
+    torch.testing.assert_close(a.x, b.x)
+    (tmp_path / "m.tsv").write_text("when\n" + "day\nnight\n" * 3)
+    assert open_pictures(str(tmp_path / "a.npz"), None, tmp_path / "m.tsv", None).columns["when"][1] == "night"
+    np.save(tmp_path / "o.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "b.npz", pixels=x)
+    (tmp_path / "short.tsv").write_text("when\nday\n")
+    for words, sentence in {
+        (tmp_path / "x.npy", None, None): "--labels",
+        (tmp_path / "o.npy", tmp_path / "y.npy", None): "cannot be read",
+        (tmp_path / "b.npz", None, None): "call the pictures x",
+        (tmp_path / "a.npz", None, tmp_path / "short.tsv"): "1 rows for 6",
+        (tmp_path / "y.npy", tmp_path / "y.npy", None): "not pictures",
+        (tmp_path / "none.npz", None, None): "cannot be read",
+        (Path("nowhere"), None, None): "no data are found",
+    }.items():
+        with pytest.raises(AuditError, match=sentence):
+            open_pictures(str(words[0]), *words[1:], None)
+
+
+def test_sentences_with_a_tokenizer(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers", reason="pip install 'poise[text]'")
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"])
+    )
+    (tmp_path / "r.tsv").write_text('text\tlabel\tsite\ngood film\tup\ta\nbad\tdown\tb\n"bad film\tdown\ta\n')
+    (tmp_path / "r.jsonl").write_text('{"sentence": "good film", "label": 1}\n\n{"sentence": "bad", "label": 0}\n')
+    texts = open_texts(str(tmp_path / "r.tsv"), None, None, [])
+    assert texts.labels == [1, 0, 0] and texts.classes == ["down", "up"] and texts.columns == {"site": ["a", "b", "a"]}
+    tokenizer = open_tokenizer(tmp_path / "vocab.txt", 16)
+    (batch,) = texts.batches([0, 1], tokenizer)
+    assert batch.x.ids.tolist() == [[2, 5, 7, 3], [2, 6, 3, 0]]
+    assert batch.x.features.tolist() == [[False, True, True, False], [False, True, False, False]]
+    assert tokenizer.word(7) == "film"
+    assert open_texts(str(tmp_path / "r.jsonl"), None, None, ["no", "yes"]).labels == [1, 0]
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n{"a": \n')
+    (tmp_path / "bad.tsv").write_text("a\tb\n1\n")
+    for work, sentence in (
+        (lambda: open_texts(str(tmp_path / "r.tsv"), "body", None, []), "--text-column"),
+        (lambda: open_texts(str(tmp_path / "r.tsv"), None, None, ["up", "left"]), "'down' is no class"),
+        (lambda: read_rows(tmp_path / "bad.jsonl"), "line 2 is no JSON"),
+        (lambda: read_rows(tmp_path / "bad.tsv"), "line 2 has 1 fields"),
+        (lambda: read_rows(tmp_path / "r.txt"), "must be a .tsv"),
+        (lambda: open_tokenizer(tmp_path / "none.json", 16), "no file and no folder"),
+        (lambda: open_tokenizer(tmp_path / "r.jsonl", 16), "is no tokenizer"),
+    ):
+        with pytest.raises(AuditError, match=sentence):
+            work()
+
+
+def test_a_sample_is_random_fixed_and_without_repeats() -> None:
+    rows = sample(1000, 100, 0)
+    assert rows == sample(1000, 100, 0) != sample(1000, 100, 1)
+    assert len({*rows}) == 100 and 300 < np.mean(rows) < 700
+    assert sorted(sample(7, 100, 0)) == list(range(7))
+
+
+def test_a_head_that_is_not_found_is_asked_for() -> None:
+    with pytest.raises(ValueError, match=r"head=|no layer"):
+        poise.audit(
+            torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), [(torch.rand(2, 4), torch.zeros(2).long())]
+        )

@@ -1,0 +1,142 @@
+"""`poise audit`, run in process: what it prints and writes, exit codes; and Ctrl-C in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poise import cli
+
+CODE = """
+import time, torch
+def network(seed=0, slow=0.0):
+    torch.manual_seed(seed)
+    class Slow(torch.nn.Flatten):
+        def forward(self, x):
+            if slow:
+                time.sleep(slow)
+                open("batches", "a").write(".")
+            return super().forward(x)
+    return torch.nn.Sequential(Slow(), torch.nn.Linear(1200, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
+def other():
+    return network(1)
+def slow():
+    return network(0, 0.05)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    draw = np.random.default_rng(0)
+    x, y = draw.integers(0, 256, (60, 20, 20, 3), dtype=np.uint8), np.arange(60) % 3
+    np.savez(tmp_path / "test.npz", x=x, y=y, site=np.array(["north", "south"] * 30))
+    (tmp_path / "nets.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def poise(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    """Run a command; returns its exit code, or the sentence it ends with."""
+    monkeypatch.setattr(sys, "argv", ["poise", "audit", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    return end.value.code
+
+
+FEW = ("--data", "test.npz", "--examples", "40", "--corruptions", "fog,gaussian_noise", "--probes", "4")
+
+
+def test_one_model(home: Path, monkeypatch, capsys) -> None:
+    assert poise(monkeypatch, "nets.py:network", *FEW, "--fail-if", "noise_accuracy<0") == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("nets.py:network on test.npz, 40 examples\n") and "audit/index.html" in shown.out
+    facts = json.loads((home / "audit" / "audit.json").read_text())
+    assert facts["examples"] == 40 and facts["settings"]["corruptions"] == ["fog", "gaussian_noise"]
+    assert {entry["value"] for entry in facts["slices"] if entry["column"] == "site"} == {"north", "south"}
+    end = poise(monkeypatch, "nets.py:network", *FEW, "--fail-if", "noise_accuracy<1.1", "--fail-if", "accuracy>2")
+    assert end == "poise: failed, since nets.py:network: noise_accuracy<1.1"
+
+
+def test_two_models(home: Path, monkeypatch, capsys) -> None:
+    words = ("nets.py:network", "nets.py:other", *FEW, "--out", "both", "--json")
+    assert poise(monkeypatch, *words) == 0
+    assert [each["model"]["name"] for each in json.loads(capsys.readouterr().out)] == list(words[:2])
+    facts = json.loads((home / "both" / "comparison.json").read_text())
+    assert "accuracy" in facts["differences"] and (home / "both" / "2" / "audit.json").is_file()
+    assert "Differences" in (home / "both" / "index.html").read_text()
+    beside = ("--beside", "both/1", "--reference", "nets.py:other", "--out", "third")
+    assert poise(monkeypatch, "nets.py:network", *FEW, *beside) == 0
+    assert "TeacherUtility" in (home / "third" / "audit.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("nowhere", *FEW), "no model is found under 'nowhere'"),
+        (("nets.py:network", "--data", "none.npz"), "none.npz cannot be read"),
+        (("nets.py:network", "--data", "words.tsv"), "need a tokenizer"),
+        (("nets.py:network", *FEW, "--slice", "when"), "no column is called 'when': there are site"),
+        (("nets.py:network", *FEW, "--out", "taken"), "taken holds something else"),
+        (("nets.py:network", *FEW, "--sentence", "a b"), "--sentence needs data of sentences"),
+        (("nets.py:network", *FEW, "--head", "7"), "has no layer '7'"),
+        (("nets.py:network", "--data", "large.npz"), "the model cannot take pictures [3, 24, 24]"),
+        (("nets.py:network", "--data", "many.npz"), "has label 9, but the model has 3 classes"),
+    ],
+)
+def test_a_failure_is_one_sentence_and_writes_nothing(home, monkeypatch, words: tuple[str, ...], sentence: str) -> None:
+    (home / "words.tsv").write_text("text\tlabel\na\t1\n")
+    (home / "taken").mkdir()
+    (home / "taken" / "x").write_text("")
+    np.savez(home / "large.npz", x=np.zeros((4, 24, 24, 3), np.uint8), y=np.arange(4) % 3)
+    np.savez(home / "many.npz", x=np.zeros((10, 20, 20, 3), np.uint8), y=np.arange(10))
+    end = poise(monkeypatch, *words)
+    assert str(end).startswith("poise: ") and sentence in str(end) and "\n" not in str(end)
+    assert not (home / "audit").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nets.py:network",),
+        ("nets.py:network", *FEW, "--fail-if", "accuracy"),
+        ("nets.py:network", *FEW, "--corruptions", "smoke"),
+        ("a", "b", "c", *FEW),
+        ("nets.py:network", *FEW, "--device", "tpu"),
+        ("nets.py:network", *FEW, "--weights", "a", "--weights", "b"),
+    ],
+)
+def test_a_wrong_call_is_exit_code_2(home, monkeypatch, capsys, words: tuple[str, ...]) -> None:
+    assert poise(monkeypatch, *words) == 2
+    assert "Usage:" in capsys.readouterr().err and not (home / "audit").exists()
+
+
+def test_a_condition_on_what_was_not_measured_is_exit_code_2(home, monkeypatch, capsys) -> None:
+    assert poise(monkeypatch, "nets.py:network", *FEW, "--fail-if", "blur_accuracy<1") == 2
+    assert "was not measured" in capsys.readouterr().err
+
+
+def test_ctrl_c_writes_what_was_measured(home: Path) -> None:
+    words = ["nets.py:slow", "--data", "test.npz", "--examples", "60", "--corruptions", "none"]
+    command = [sys.executable, "-m", "poise", "audit", *words]
+    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    try:
+        for _ in range(600):
+            if (home / "batches").exists() and len((home / "batches").read_text()) > 30:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    facts = json.loads((home / "audit" / "audit.json").read_text())
+    assert not facts["complete"] and 2 <= facts["examples"] < 60
+    assert "interrupted after" in err and "(interrupted)" in out
