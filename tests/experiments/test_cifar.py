@@ -197,7 +197,39 @@ def test_the_settings_are_those_of_the_appendix(table: object, data_set: str, ex
         assert (fcl.select.k, fcl.perturb.sigma, fcl.weight.peak, fcl.contrast.reduction) == (256, 0.5, 1e-4, "sum")
         cl, xe = rows["CL+Gaussian"].objective, rows["XE+Gaussian"].objective
         assert (cl.perturb.sigma, cl.contrast.temperature, cl.weight.peak) == (0.5, 0.5, 1e-4)
-        assert cl.weight.start == fcl.weight.start and xe.perturb.sigma == 0.3 and xe.weight == 1e-4 * 1024
+        assert cl.weight.start == fcl.weight.start and xe.perturb.sigma == 0.3
+        assert (xe.weight.peak, xe.weight.start * part) == (1e-4 * 1024, 15 * 48)
+
+
+def test_xe_gaussian_waits_until_there_are_statistics() -> None:
+    """Running statistics that have seen nothing do not normalise: 55 layers later the noisy view is out of bounds."""
+    model, x, y = poise.resnet56(10), torch.rand(4, 3, 32, 32), torch.arange(4)
+    found = {
+        statistics: float(
+            poise.XEGaussian(poise.Gaussian(0.3), weight=0.1, statistics=statistics)(model, x, y).parts["noisy_xe"]
+        )
+        for statistics in ("running", "batch")
+    }
+    assert found["running"] > 20 * found["batch"]
+
+
+def test_a_trunk_is_as_long_as_the_longest_company(data: Path) -> None:
+    """XE+Gaussian, which leaves early, does not make the others train alone."""
+    noisy = dataclasses.replace(
+        tiny(noisy_cifar.table), plan=dataclasses.replace(tiny(noisy_cifar.table).plan, epochs=9)
+    )
+    runner = Runner(noisy, data, CPU)
+    fcl, xe, gaussian = (
+        dataclasses.replace(each, objective=dataclasses.replace(each.objective, weight=poise.Ramp(1.0, start=start)))
+        if start
+        else each
+        for name, start in (("FCL", 14), ("XE", 0), ("XE+Gaussian", 4))
+        for each in noisy.methods
+        if each.name == name
+    )
+    runner = dataclasses.replace(runner, experiment=dataclasses.replace(noisy, methods=(xe, fcl, gaussian), groups=()))
+    judge = runner.judge()
+    assert [runner._trunk_epochs(judge, each) for each in (xe, fcl, gaussian)] == [7, 7, 2]
 
 
 def test_controls_differ_from_fcl_in_one_thing() -> None:

@@ -150,8 +150,7 @@ def methods(settings: Settings, length: Length) -> tuple[Method, ...]:
     noise = Chain((plain, GaussianNoise(sigma=0.1, fraction=0.5)))
     return (
         Method("XE", XE(), plain),
-        # Summed over the batch, like the contrasts: as a mean, a weight of 1e-4 does nothing.
-        Method("XE+Gaussian", XEGaussian(Gaussian(sigma=0.3), weight=1e-4 * length.batch), plain),
+        Method("XE+Gaussian", xe_gaussian_of(length), plain),
         Method("CL+Gaussian", CLGaussian(Gaussian(sigma=0.5), InfoNCE(0.5, "sum"), weight=on), plain),
         Method("FCL", fcl, plain),
         Method("PG+XE", XE(), Chain((plain, PatchGaussian(25, settings.patch_sigma)))),
@@ -172,6 +171,12 @@ def fcl_of(settings: Settings, length: Length) -> FCL:
         InfoNCE(settings.temperature, "sum"),
         weight=Ramp(1e-4, start=length.step(settings.start)),
     )
+
+
+def xe_gaussian_of(length: Length) -> XEGaussian:
+    """XE+Gaussian as in appendix C, once the learning rate is up: at first, running statistics are those of no data,
+    and views that use them diverge. Summed over the batch, like the contrasts: of a mean, 1e-4 would do nothing."""
+    return XEGaussian(Gaussian(sigma=0.3), weight=Ramp(1e-4 * length.batch, start=length.epoch(15)))
 
 
 def parts(make: Callable[[str, Length], Experiment], *names: str) -> dict[str, tuple[Experiment, ...]]:

@@ -4,14 +4,15 @@
     poise reproduce cifar-controls --quick --seeds 1             # a small network on two cores
 
 The loss without the choice of features (random k), the views without noise (sigma 0), the views without the loss
-(lambda 0: 1e-30, since 0 would leave them out); then sum or mean, values or pixels, clipping, statistics, utility.
+(lambda 0: 1e-30, since 0 would leave them out); then sum or mean, values or pixels, clipping, statistics, utility; and
+what XE+Gaussian is with the statistics of its own batch from the first step on, as late as FCL, or as a mean.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from poise.experiments.cifar import Length, fcl_of, parts
+from poise.experiments.cifar import Length, fcl_of, parts, xe_gaussian_of
 from poise.experiments.experiment import Experiment, Method
 from poise.experiments.noisy_cifar import SETTINGS
 from poise.experiments.noisy_cifar import table as noisy_table
@@ -20,6 +21,7 @@ from poise.features.selection import AtRandom, TopBottom
 from poise.features.utility import GradientUtility
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
+from poise.schedules import Ramp
 
 
 def controls(fcl: FCL) -> dict[str, FCL]:
@@ -41,10 +43,19 @@ def table(data: str, length: Length) -> Experiment:
     noisy = noisy_table(data, length)
     known = {method.name: method for method in noisy.methods}
     fcl = fcl_of(SETTINGS[data], length)
-    changed = [Method(f"FCL, {what}", other, known["FCL"].augment) for what, other in controls(fcl).items()]
-    gaussian = known["XE+Gaussian"]
-    faint = replace(gaussian, name="XE+Gaussian, mean", objective=replace(gaussian.objective, weight=1e-4))  # type: ignore[type-var]
-    rows = (known["FCL"], known["XE"], *changed, gaussian, faint)
+    gaussian, late = xe_gaussian_of(length), length.step(SETTINGS[data].start)
+    others = {
+        "mean": replace(gaussian, weight=Ramp(1e-4, start=length.epoch(15))),
+        "late": replace(gaussian, weight=Ramp(1e-4 * length.batch, start=late)),
+        "batch statistics": replace(gaussian, weight=1e-4 * length.batch, statistics="batch"),  # from the first step on
+    }
+    augment = known["FCL"].augment
+    rows = (
+        *(known[name] for name in ("FCL", "XE")),
+        *(Method(f"FCL, {what}", other, augment) for what, other in controls(fcl).items()),
+        known["XE+Gaussian"],
+        *(Method(f"XE+Gaussian, {what}", each, augment) for what, each in others.items()),
+    )
     return replace(
         noisy,
         name=f"cifar-controls{length.suffix}",

@@ -198,15 +198,14 @@ class Runner:
         )
 
     def _trunk_epochs(self, judge: Judge, method: Method) -> int:
-        """Epochs that the method shares with another one: whole epochs before the first of them switches on."""
+        """Epochs that the method shares with the one that goes along longest: whole ones, before either switches on."""
         steps = len(judge.task.train) // self.experiment.plan.batch_size
-        alone = {
-            other.name: quiet_steps(other.objective, self.experiment.plan.epochs * steps) // steps
-            for other in self.experiment.methods
-            if beginning(other) == beginning(method)
+        alike = [other for other in self.experiment.methods if beginning(other) == beginning(method)]
+        quiet_epochs = {
+            other.name: quiet_steps(other.objective, self.experiment.plan.epochs * steps) // steps for other in alike
         }
-        sharing = [epochs for epochs in alone.values() if epochs > 0]
-        return min(sharing) if self.share_trunks and alone[method.name] > 0 and len(sharing) > 1 else 0
+        own = quiet_epochs.pop(method.name)
+        return min(own, max(quiet_epochs.values(), default=0)) if self.share_trunks else 0
 
     def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
