@@ -20,6 +20,12 @@ def test_spearman_is_scipys_with_ties() -> None:
     assert spearman(one, other, keep).tolist() == pytest.approx(expected)
 
 
+def test_spearman_is_scipys_without_ties() -> None:
+    one, other = torch.rand(3, 50), torch.rand(3, 50)
+    expected = [stats.spearmanr(a, b).statistic for a, b in zip(one.numpy(), other.numpy(), strict=True)]
+    assert spearman(one, other).tolist() == pytest.approx(expected)
+
+
 def test_spearman_of_a_constant_or_of_two_features_is_unknown() -> None:
     assert spearman(torch.ones(1, 5), torch.rand(1, 5)).isnan().all()
     assert spearman(torch.rand(1, 3), torch.rand(1, 3), torch.tensor([[True, True, False]])).isnan().all()
@@ -39,7 +45,7 @@ def test_shares_have_wilsons_interval(right: int, n: int) -> None:
 
 def test_the_bootstrap_covers_a_mean_as_often_as_it_says() -> None:
     draw = np.random.default_rng(0)
-    hits = [found.low < 1.0 < found.high for found in (mean(draw.exponential(1, 80)) for _ in range(200))]
+    hits = [found.low < 1.0 < found.high for found in (mean(draw.exponential(1, 80)) for _ in range(80))]
     assert 0.88 < np.mean(hits) < 0.99
 
 
@@ -78,9 +84,9 @@ class Wavy(torch.nn.Module):
         return self.head(self.embed(x))
 
 
-@pytest.mark.parametrize("probes", [4, 8])
-def test_the_attenuation_of_probes_is_corrected(probes: int) -> None:
+def test_the_attenuation_of_probes_is_corrected() -> None:
     """The exact Jacobian has the truth; few probes pull it towards 0, and the correction brings it back."""
+    probes = 4
     torch.manual_seed(3)
     model, x = Wavy(), torch.randn(150, 200)
     data = [(x, torch.randint(4, (150,)))]
@@ -117,10 +123,10 @@ def test_nothing_is_left_over_where_the_model_is_right() -> None:
     """False alarms stay at the level: labels drawn from the model's own probabilities."""
     draw = np.random.default_rng(0)
     alarms = 0
-    for seed in range(20):
+    for seed in range(10):
         values = draw.normal(size=(120, 10))
         logits = np.stack([values[:, 0], -values[:, 0]], 1)
         labels = (draw.uniform(size=120) > 1 / (1 + np.exp(-2 * values[:, 0]))).astype(int)
         found = leftover(logits, labels, values, np.ones(10), [str(n) for n in range(10)], seed)
         alarms += any(each.p < 0.02 for each in found)
-    assert alarms <= 2
+    assert alarms <= 1

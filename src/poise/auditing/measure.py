@@ -23,7 +23,7 @@ from poise.auditing.batches import Batch
 from poise.auditing.plan import Plan, Step
 from poise.auditing.units import units
 from poise.classifier import Classifier, evaluating
-from poise.features.agreement import overlap, spearman
+from poise.features.agreement import correlation, overlap, ranks, spearman
 from poise.features.chunks import rows_within
 from poise.features.sensitivity import JacobianSensitivity
 from poise.robustness.output import Making
@@ -96,12 +96,13 @@ def _sensitivity(model: Classifier, x: Input, ids: range, plan: Plan) -> tuple[T
 
 def _ranked(u: Tensor, s: Tensor, halves: tuple[Tensor, ...], valid: Tensor | None) -> dict[str, Tensor]:
     """Rank correlations [B]: of u with s, with its halves, and of these with each other."""
-    observed = spearman(u, s, valid)
     if not halves:
+        observed = spearman(u, s, valid)
         return {"rank_correlation": observed, "half_correlation": observed, "halves": torch.ones_like(observed)}
-    one, other = halves
-    each = (spearman(u, one, valid) + spearman(u, other, valid)) / 2
-    return {"rank_correlation": observed, "half_correlation": each, "halves": spearman(one, other, valid)}
+    useful, sensitive, one, other = (ranks(values.flatten(1)) for values in (u, s, *halves))  # probes are for tensors
+    each = (correlation(useful, one) + correlation(useful, other)) / 2
+    whole = correlation(useful, sensitive)
+    return {"rank_correlation": whole, "half_correlation": each, "halves": correlation(one, other)}
 
 
 def _perturbed(

@@ -26,7 +26,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from poise.classifier import Classifier, Forward
-from poise.features.agreement import ranks
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
@@ -65,7 +64,7 @@ class Uneven:
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        place = u.flatten(1).argsort(dim=1).argsort(dim=1).view_as(u)
+        place = _places(u)
         return place < self.near, place >= u[0].numel() - self.far
 
 
@@ -80,7 +79,7 @@ class Graded:
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        rank = (ranks(u.flatten(1)) / (u[0].numel() - 1)).to(u.dtype).view_as(u)
+        rank = _places(u).to(u.dtype) / (u[0].numel() - 1)
         return 1 - rank, rank
 
 
@@ -199,3 +198,8 @@ class Confident:
             raise ValueError("Confident reads the losses of an objective's pass: use it inside an objective")
         unsure = forward.losses.detach() >= self.below
         return u.masked_fill(unsure.view(-1, *[1] * (u.ndim - 1)), torch.nan)
+
+
+def _places(u: Tensor) -> Tensor:
+    """[B, *D] the rank of every feature within its example, from 0; equal ones in any order."""
+    return u.flatten(1).argsort(dim=1).argsort(dim=1).view_as(u)

@@ -14,9 +14,12 @@ from torch import Tensor
 
 def ranks(rows: Tensor) -> Tensor:
     """[B, N] → ranks from 0 on, ties averaged, in float64."""
-    ordered = rows.sort(dim=1).values.contiguous()
-    below = torch.searchsorted(ordered, rows.contiguous())
-    through = torch.searchsorted(ordered, rows.contiguous(), right=True)
+    ordered, order = rows.sort(dim=1)
+    if not bool((ordered[:, 1:] == ordered[:, :-1]).any()):
+        places = torch.arange(rows.shape[1], dtype=torch.float64, device=rows.device).expand(rows.shape)
+        return torch.empty_like(places).scatter_(1, order, places)
+    below = torch.searchsorted(ordered.contiguous(), rows.contiguous())
+    through = torch.searchsorted(ordered.contiguous(), rows.contiguous(), right=True)
     return (below + through - 1).double() / 2
 
 
@@ -26,7 +29,7 @@ def spearman(one: Tensor, other: Tensor, valid: Tensor | None = None) -> Tensor:
         raise ValueError(f"one number per feature each: got shapes {list(one.shape)} and {list(other.shape)}")
     left, right = one.flatten(1), other.flatten(1)
     if valid is None:
-        return _correlation(ranks(left), ranks(right))
+        return correlation(ranks(left), ranks(right))
     found = [
         spearman(a[None, keep], b[None, keep]) if int(keep.sum()) > 2 else left.new_full((1,), torch.nan).double()
         for a, b, keep in zip(left, right, valid.flatten(1), strict=True)
@@ -40,7 +43,8 @@ def overlap(one: Tensor, other: Tensor) -> Tensor:
     return (left & right).sum(1).double() / left.sum(1)
 
 
-def _correlation(left: Tensor, right: Tensor) -> Tensor:
+def correlation(left: Tensor, right: Tensor) -> Tensor:
+    """[B] of rows [B, N]; nan where one of them is constant."""
     left, right = left - left.mean(1, keepdim=True), right - right.mean(1, keepdim=True)
     spread = left.norm(dim=1) * right.norm(dim=1)
     return torch.where(spread > 0, (left * right).sum(1) / spread, torch.nan)
