@@ -117,6 +117,7 @@ def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
         model(str(tmp_path))
 
 
+@pytest.mark.miniature
 def test_a_hugging_face_folder_of_a_picture_model(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
     names = {0: "cat", 1: "dog", 2: "owl"}

@@ -64,6 +64,7 @@ def test_one_model(home: Path, monkeypatch, capsys) -> None:
     assert end == "poise: failed, since nets.py:network: noise_accuracy<1.1"
 
 
+@pytest.mark.miniature
 def test_two_models(home: Path, monkeypatch, capsys) -> None:
     words = ("nets.py:network", "nets.py:other", *FEW, "--out", "both", "--json")
     assert poise(monkeypatch, *words) == 0
@@ -122,6 +123,7 @@ def test_a_condition_on_what_was_not_measured_is_exit_code_2(home, monkeypatch, 
     assert "was not measured" in capsys.readouterr().err
 
 
+@pytest.mark.miniature
 def test_ctrl_c_writes_what_was_measured(home: Path) -> None:
     words = ["nets.py:slow", "--data", "test.npz", "--examples", "60", "--corruptions", "none"]
     command = [sys.executable, "-m", "poise", "audit", *words]

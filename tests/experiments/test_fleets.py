@@ -21,6 +21,7 @@ from poise.reporting.records import load
 from poise.training.checkpoint import newest
 from poise.training.errors import TrainingError
 
+pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
 STRONGER = Method("CL+Gaussian, stronger", CLGaussian(Gaussian(0.5), InfoNCE(0.1), Ramp(0.1, start=12, length=6)))
 WIDE = dataclasses.replace(EXPERIMENT, methods=(*EXPERIMENT.methods, STRONGER))

@@ -38,6 +38,7 @@ def _data(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     store()
 
 
+@pytest.mark.miniature
 def test_from_phrases_to_a_printed_table_and_a_page(tmp_path: Path) -> None:
     Runner(tiny(), tmp_path, CPU).run()
     (results,) = load(tmp_path)
@@ -106,6 +107,7 @@ def test_strips_hold_the_papers_sentence_first_and_numbers_for_every_token() -> 
     assert all(len(each["tokens"]) == len(each["human"]) == len(each["sensitivity"]) for each in content["sentences"])
 
 
+@pytest.mark.miniature
 def test_a_sweep_measures_dev_alone_and_may_be_decided_by_it(tmp_path: Path) -> None:
     score = ("validation", "sensitivity r, dev, raw")
     sweep = Sweep(tiny(epochs=3), "FCL", {"objective.select.fraction": (0.1, 0.3)}, score=score, seeds=1)

@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import fake_records
+import pytest
 from PIL import Image
 
 
+@pytest.mark.miniature
 def test_corruptions_and_cost_are_drawn(tmp_path: Path, monkeypatch) -> None:
     folder = fake_records.cifar(tmp_path / "runs", "cifar10-c", seeds=1)
     for method in ("xe-gaussian", "cl-gaussian", "pg-xe", "pg-fcl"):

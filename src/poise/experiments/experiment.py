@@ -119,7 +119,10 @@ class Experiment:
     @property
     def by_class(self) -> set[str]:
         """The tests whose counts per class are worth keeping: those that are a column of their own, or parts of one."""
-        return {name for column in self.columns for name in column.of if len(column.of) == 1 or column.classes}
+        parts = [column for columns in self.details.values() for column in columns if column.classes]
+        return {
+            name for column in (*self.columns, *parts) for name in column.of if len(column.of) == 1 or column.classes
+        }
 
     def recipe(self, method: Method) -> Recipe:
         return Recipe(self.task, self.network, self.plan, method)

@@ -82,10 +82,11 @@ def _experiment(name: str, digits: SyntheticMNIST, images: int, epochs: int, see
         network=Build(LeNet, num_classes=15),
         plan=Plan(epochs, BATCH, Adam(), Exponential(0.01, 0.89, every=steps)),
         methods=methods,
-        columns=(
-            *(Column(score, (score,)) for score in SCORES),
-            *(Column(f"{score}, {group}", (score,), own) for group, own in GROUPS.items() for score in SCORES),
-        ),
+        columns=tuple(Column(score, (score,)) for score in SCORES),
+        details={
+            f"classes {group}": tuple(Column(f"{score}, {group}", (score,), own) for score in SCORES)
+            for group, own in GROUPS.items()
+        },
         groups=(tuple(name for name in names if not name.startswith("PG")), ("PG+XE", "PG+FCL")),
         seeds=seeds,
         paper={

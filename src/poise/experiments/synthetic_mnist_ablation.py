@@ -54,6 +54,7 @@ def _ablation(base: Experiment, steps: int) -> Experiment:
             *(Column(f"validation, {group}", ("validation",), own) for group, own in GROUPS.items()),
         ),
         groups=(tuple(method.name for method in methods),),
+        details={},
         paper={},
         measures=None,
         watch=None,

@@ -61,6 +61,7 @@ def _frontier(base: Experiment, steps: int, lambdas: tuple[float, ...]) -> Exper
             Column("noise", NOISY[1:]),
         ),
         groups=(tuple(method.name for method in methods),),
+        details={},
         paper={},
         measures=None,
         watch=None,
