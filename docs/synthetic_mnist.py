@@ -24,7 +24,7 @@ from poise.reporting.columns import Column
 from poise.reporting.frontier import Frontier, frontiers, gaps
 from poise.reporting.records import Record, Results, load
 from poise.reporting.statistics import corrected, paired, summary
-from poise.training.checkpoint import newest
+from poise.training.checkpoint import newest, weights_of
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -73,7 +73,7 @@ def model_of(folder: Path) -> poise.LeNet:
     if held is None:
         raise SystemExit(f"{folder} has no checkpoint: run the experiment there")
     model = poise.LeNet(num_classes=15)
-    model.load_state_dict({n.removeprefix("model/"): t for n, t in held.tensors.items() if n.startswith("model/")})
+    model.load_state_dict(weights_of(held))
     return model.eval()
 
 

@@ -102,6 +102,17 @@ class Interrupt:
         return "Interrupt()"
 
 
+def test_a_fleet_that_is_home_is_only_tested(tmp_path: Path) -> None:
+    run(tmp_path, methods=["FCL"])
+    path = tmp_path / "blobs/fcl/seed-01/record.json"
+    before = json.loads(path.read_text())
+    path.unlink()
+    heard = run(tmp_path, methods=["FCL"])
+    assert not [event for event in heard if event.now] and ("FCL", 0) in {(e.method, e.seed) for e in heard}
+    after = json.loads(path.read_text())
+    assert {**after, "finished": ""} == {**before, "finished": ""}
+
+
 def test_a_fleet_that_is_out_of_time_goes_on_later(tmp_path: Path) -> None:
     over = run(tmp_path, methods=["FCL"], deadline=time.monotonic() + 0.01)
     assert "stops: the time is over after epoch 1 of 4" in over[-1].what

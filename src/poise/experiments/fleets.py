@@ -26,7 +26,7 @@ from poise.experiments.judge import Judge
 from poise.experiments.logs import Event, notes
 from poise.experiments.runner import Runner
 from poise.models.replicas import Replicas
-from poise.training.checkpoint import save
+from poise.training.checkpoint import newest, save, weights_of
 from poise.training.errors import OutOfTime, TrainingError
 from poise.training.fleet import FleetLoader, FleetObjective, alike, together
 from poise.training.loop import Fit, Now, fit
@@ -63,6 +63,8 @@ def _sail_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
                 return
             if left:
                 judge = judge or runner.judge()
+                left = [member for member in left if not _finished(runner, judge, member)]
+            if left and judge:
                 _sail(runner, judge, left)
 
 
@@ -116,11 +118,28 @@ def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
         warn=lambda sentence: runner.listen(Event(first.name, fleet[0].seed, sentence)),
         note=notes(folder, runner.tensorboard),
     )
+    facts = {"seconds": done.seconds / len(fleet), "engine": done.engine, "started": started.isoformat()}
     for place, (member, model) in enumerate(zip(fleet, _filled(networks, replicas), strict=True)):
-        own = Fit([_of_one(entry, place, len(fleet)) for entry in done.log], done.seconds / len(fleet), done.engine)
-        home = runner.record_path(member.method, member.seed).parent
-        save(home, len(own.log), model, None, {"log": own.log, "seconds": own.seconds, "processes": 1})
-        runner.write_record(judge, member.method, member.seed, model, own, started)
+        log = [_of_one(entry, place, len(fleet)) for entry in done.log]
+        save(_home(runner, member), len(log), model, None, {**facts, "log": log, "processes": 1})
+    for member in fleet:
+        _finished(runner, judge, member)
+
+
+def _finished(runner: Runner, judge: Judge, member: Member) -> bool:
+    """Test a run whose fleet is home, if it is: last weights are in every folder before the first record is written."""
+    held = newest(_home(runner, member), lambda sentence: None)
+    if held is None or "engine" not in held.facts:
+        return False
+    model = runner.model(member.seed)
+    model.load_state_dict(weights_of(held))
+    done = Fit(held.facts["log"], held.facts["seconds"], held.facts["engine"])
+    runner.write_record(judge, member.method, member.seed, model, done, datetime.fromisoformat(held.facts["started"]))
+    return True
+
+
+def _home(runner: Runner, member: Member) -> Path:
+    return runner.record_path(member.method, member.seed).parent
 
 
 def _as_one(

@@ -90,9 +90,8 @@ def restore(
     checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, average: Average | None = None
 ) -> None:
     """Put weights, their average and the optimizer's state back."""
-    weights = _under("model/", checkpoint)
     try:
-        model.load_state_dict(weights)
+        model.load_state_dict(weights_of(checkpoint))
     except RuntimeError as error:
         raise TrainingError(f"the checkpoint is of another network: {str(error).splitlines()[-1].strip()}") from None
     states: dict[int, dict[str, Tensor]] = {}
@@ -106,6 +105,11 @@ def restore(
         if not held:
             raise TrainingError("the checkpoint has no average of the weights: remove its folder to train it again")
         average.load(held)
+
+
+def weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """The model's own, by their names in it."""
+    return _under("model/", checkpoint)
 
 
 def _under(prefix: str, checkpoint: Checkpoint) -> dict[str, Tensor]:
