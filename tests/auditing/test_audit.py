@@ -217,3 +217,19 @@ def test_a_class_that_is_taken_for_another() -> None:
     assert found.p == pytest.approx(3 * 0.5**20)
     assert confusions(labels, np.tile([0, 1, 2], 20)) == []
     assert confusions(np.repeat([0, 1], 30), np.zeros(60)) == []  # of two classes it may be a preference
+
+
+def test_a_model_that_guesses_is_undecided_whatever_it_takes_for_what() -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, 10))
+    loader = [(torch.rand(100, 1, 8, 8), torch.randint(10, (100,)))]
+    for _ in range(3):
+        network[3].reset_parameters()
+        assert poise.audit(network, loader, corruptions="none").facts["verdict"]["names"] == ["undecided"]
+
+
+def test_logits_that_are_not_finite_are_a_sentence() -> None:
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, 10))
+    torch.nn.init.constant_(network[3].weight, torch.nan)
+    with pytest.raises(ValueError, match="logits are not finite"):
+        poise.audit(network, [(torch.rand(20, 1, 8, 8), torch.randint(10, (20,)))], corruptions="none")

@@ -246,3 +246,17 @@ def test_a_head_that_is_not_found_is_asked_for() -> None:
         poise.audit(
             torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), [(torch.rand(2, 4), torch.zeros(2).long())]
         )
+
+
+def test_pictures_of_one_size_are_left_as_they_are(tmp_path: Path) -> None:
+    pixels = np.random.RandomState(0).randint(0, 256, (4, 20, 24, 3)).astype(np.uint8)
+    for number, picture in enumerate(pixels):
+        (tmp_path / f"class{number % 2}").mkdir(exist_ok=True)
+        Image.fromarray(picture).save(tmp_path / f"class{number % 2}" / f"{number}.png")
+    whole = open_pictures(str(tmp_path), None, None, None).read([0, 1, 2, 3])
+    assert torch.equal(
+        (whole * 255).round().to(torch.uint8), torch.from_numpy(pixels[[0, 2, 1, 3]]).permute(0, 3, 1, 2)
+    )
+    assert open_pictures(str(tmp_path), None, None, 16).read([0]).shape == (1, 3, 16, 16)
+    Image.fromarray(pixels[0, :10]).save(tmp_path / "class0" / "small.png")
+    assert open_pictures(str(tmp_path), None, None, None).read([0]).shape == (1, 3, 224, 224)

@@ -68,7 +68,9 @@ def test_one_model(home: Path, monkeypatch, capsys) -> None:
 def test_two_models(home: Path, monkeypatch, capsys) -> None:
     words = ("nets.py:network", "nets.py:other", *FEW, "--out", "both", "--json")
     assert poise(monkeypatch, *words) == 0
-    assert [each["model"]["name"] for each in json.loads(capsys.readouterr().out)] == list(words[:2])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((home / "both" / "comparison.json").read_text())
+    assert printed["models"] == list(words[:2])
     facts = json.loads((home / "both" / "comparison.json").read_text())
     assert "accuracy" in facts["differences"] and (home / "both" / "2" / "audit.json").is_file()
     assert "Differences" in (home / "both" / "index.html").read_text()

@@ -34,14 +34,10 @@ class Comparison:
             lines.append(f"{name.replace('_', ' '):30}{gap['mean']:+8.3f}{span}{told}")
         return "\n".join(lines)
 
-    def save(self, folder: Path | str, beside: tuple[Path, ...] = ()) -> Path:
-        """comparison.json, the files of both audits in folders 1 and 2, and the page; returns the page's path."""
-        from poise.reporting.audit_page import comparison_page
-
-        home = Path(folder)
-        for name, audit in (("1", self.one), ("2", self.other)):
-            write_audit(audit, home / name)
-        facts = {
+    @property
+    def facts(self) -> dict[str, Any]:
+        """comparison.json."""
+        return {
             "version": VERSION,
             "kind": "comparison",
             "folders": ["1", "2"],
@@ -49,7 +45,15 @@ class Comparison:
             "models": [self.one.facts["model"]["name"], self.other.facts["model"]["name"]],
             "differences": self.differences,
         }
-        write_json(home / "comparison.json", facts)
+
+    def save(self, folder: Path | str, beside: tuple[Path, ...] = ()) -> Path:
+        """comparison.json, the files of both audits in folders 1 and 2, and the page; returns the page's path."""
+        from poise.reporting.audit_page import comparison_page
+
+        home = Path(folder)
+        for name, audit in (("1", self.one), ("2", self.other)):
+            write_audit(audit, home / name)
+        write_json(home / "comparison.json", self.facts)
         write_whole(home / "index.html", comparison_page(home, beside))
         return home / "index.html"
 

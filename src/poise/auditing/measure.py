@@ -55,6 +55,8 @@ def measured(model: Classifier, batch: Batch, first: int, plan: Plan) -> Iterato
 def _measure(model: Classifier, batch: Batch, ids: range, plan: Plan) -> Measured:
     x, y = batch.x, batch.y
     z, logits = _run(model, x)
+    if not logits.isfinite().all():
+        raise ValueError("the model's logits are not finite: look for nan in its weights, and at the range of inputs")
     u = _utility(model, batch, plan)
     s, halves = _sensitivity(model, x, ids, plan)
     rows: dict[str, Any] = {"label": y, "logits": logits, "embedding": z, **_ranked(u, s, halves, valid_features(x))}

@@ -6,6 +6,7 @@ Axes: N examples, H rows, W columns, C channels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from poise.data.synthetic_mnist import SyntheticMNIST
 
 SETS = ("mnist", "cifar10", "cifar100", "synthetic-mnist")
 _BATCH = 16
+_SIZE = 224  # of pictures of many sizes
 _IMAGES, _LABELS = ("x", "images", "image", "data", "arr_0"), ("y", "labels", "label", "targets", "arr_1")
 
 
@@ -56,7 +58,7 @@ def open_pictures(source: str, labels: Path | None, metadata: Path | None, size:
     if source in SETS:
         found = _set(source)
     elif path.is_dir():
-        found = _folder(path, size or 224)
+        found = _folder(path, size)
     elif path.suffix in (".npz", ".npy"):
         found = _arrays(path, labels)
     else:
@@ -124,29 +126,44 @@ def _arrays(path: Path, labels: Path | None) -> Pictures:
     return _from_array(path.name, arrays[x], arrays[y], rest)
 
 
-def _folder(path: Path, size: int) -> Pictures:
-    """Class folders; pictures are scaled by their short side and cut from the middle, as for ImageNet."""
+def _folder(path: Path, size: int | None) -> Pictures:
+    """Class folders. Without a size, pictures that are all of one are left as they are; others become 224 x 224."""
     try:
         listing = in_class_folders(path)
     except DataNotFound as error:
         raise AuditError(f"{error}: it needs the layout <class>/<picture>") from None
     labels = np.array([label for _, label in listing.pictures])
+    wanted = size or (None if _all_of_one_size([picture for picture, _ in listing.pictures]) else _SIZE)
 
     def read(rows: Sequence[int]) -> Tensor:
-        return torch.stack([_picture(listing.pictures[row][0], size) for row in rows])
+        return torch.stack([_picture(listing.pictures[row][0], wanted) for row in rows])
 
     return Pictures(path.name, labels, {}, listing.classes, read)
 
 
-def _picture(path: Path, size: int) -> Tensor:
+def _all_of_one_size(paths: Sequence[Path]) -> bool:
+    """Whether they are, as far as some hundreds of them tell; what cannot be read is named when its turn comes."""
+    sizes = set()
+    for path in paths[:: max(1, len(paths) // 500)]:
+        with suppress(Exception), Image.open(path) as opened:
+            sizes.add(opened.size)
+    return len(sizes) == 1
+
+
+def _cut(picture: Image.Image, size: int) -> Image.Image:
+    """Scaled by the short side and cut from the middle, as for ImageNet."""
+    short, target = min(picture.size), round(size * 256 / 224)
+    width, height = (max(size, round(side * target / short)) for side in picture.size)
+    left, top = (width - size) // 2, (height - size) // 2
+    scaled = picture.resize((width, height), Image.Resampling.BILINEAR)
+    return scaled.crop((left, top, left + size, top + size))
+
+
+def _picture(path: Path, size: int | None) -> Tensor:
     try:
         with Image.open(path) as opened:
             picture = as_rgb(opened)
-            short, target = min(picture.size), round(size * 256 / 224)
-            width, height = (max(size, round(side * target / short)) for side in picture.size)
-            picture = picture.resize((width, height), Image.Resampling.BILINEAR)
-            left, top = (width - size) // 2, (height - size) // 2
-            pixels = np.asarray(picture.crop((left, top, left + size, top + size)))
+            pixels = np.asarray(picture if size is None else _cut(picture, size))
     except Exception as error:  # whatever a damaged file makes a decoder raise
         raise AuditError(f"{path} cannot be read as a picture: {error}") from None
     return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 255

@@ -57,7 +57,8 @@ def summed_up(
     chance = max(counts.values()) / len(table.label)
     draws = plane_draws(table, plan.middle)
     taken = confusions(table.label, table.predicted)
-    told = [*from_features(errors), *from_classes(taken, names.classes)]
+    better = found["accuracy"].low > chance  # one that guesses takes every class for another
+    told = [*from_features(errors), *(from_classes(taken, names.classes) if better else [])]
     verdict = judge(found, draws, told, chance)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
     telling, arrays = _telling(collected, table, plan, names)

@@ -47,7 +47,7 @@ def carry_out(order: Order) -> None:
                 break
         result = compare(*audits) if len(audits) == 2 else audits[0]
         page = _save(result, order)
-    typer.echo(dumps([each.facts for each in audits]) if order.json else str(result))
+    typer.echo(dumps(result.facts) if order.json else str(result))
     if not order.json:
         typer.echo(f"\n{page}")
     if not audits[-1].facts["complete"]:
