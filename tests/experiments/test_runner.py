@@ -164,4 +164,4 @@ def test_jobs_are_as_many_processes_and_all_their_records_are_named(tmp_path: Pa
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     names = [f"{tmp_path}/blobs/{method}/seed-00/record.json" for method in ("xe", "cl-gaussian", "fcl")]
-    assert json.loads(done.stdout) == {"folder": f"{tmp_path}/blobs", "records": names}
+    assert json.loads(done.stdout) == {"folder": f"{tmp_path}/blobs", "records": names, "left": 0}

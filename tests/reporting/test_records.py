@@ -146,3 +146,18 @@ def test_nothing_there(tmp_path: Path) -> None:
     refused(tmp_path / "file", "a file, not a folder")
     mnist(tmp_path, seeds=0)
     refused(tmp_path, "no run has finished yet")
+
+
+def test_methods_with_two_plans_are_not_put_in_one_table(tmp_path: Path) -> None:
+    home = tmp_path / "runs"
+    write_json(
+        home / "experiment.json",
+        {"version": 1, "name": "x", "columns": [{"name": "a", "of": ["a"]}], "methods": ["XE", "FCL"]},
+    )
+    for method, rate in (("XE", 0.01), ("FCL", 0.02)):
+        recipe = f"Recipe(task=Digits(), network=LeNet(), plan=Plan(rate={rate}), method=Method(name='{method}'))"
+        write_record(home / method / "seed-00" / "record.json", Record("x", method, 0, recipe, {"a": 0.5}))
+    with pytest.raises(
+        RecordError, match=r"do not belong in one table; their recipes differ in\n  plan.rate: 0.02, 0.01"
+    ):
+        load(home)

@@ -150,17 +150,19 @@ def _run(
         _wait(helpers)
         stop()
     for runner, records in done.items() if first else ():
+        left = _left(runner, records, seeds, methods)
         if json:
-            typer.echo(dumps({"folder": str(runner.folder), "records": [str(path) for path in records]}))
+            typer.echo(dumps({"folder": str(runner.folder), "records": [str(path) for path in records], "left": left}))
         else:
-            typer.echo(f"{runner.folder}: {_count(runner, records, seeds, methods)}")
+            typer.echo(
+                f"{runner.folder}: {len(records)} finished" + (f", {left} to go: start it again" if left else "")
+            )
 
 
-def _count(runner: Any, records: list[Path], seeds: int | None, methods: list[str] | None) -> str:
-    """How many are finished, and how many are not."""
+def _left(runner: Any, records: list[Path], seeds: int | None, methods: list[str] | None) -> int:
+    """How many of the runs that were asked for are not finished."""
     wanted = [each for each in runner.experiment.methods if methods is None or each.name in methods]
-    left = len(wanted) * (runner.experiment.seeds if seeds is None else seeds) - len(records)
-    return f"{len(records)} finished" + (f", {left} to go: start it again" if left else "")
+    return len(wanted) * (runner.experiment.seeds if seeds is None else seeds) - len(records)
 
 
 def length_of(compressed: bool, quick: bool) -> Any:

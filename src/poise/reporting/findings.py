@@ -81,6 +81,8 @@ def _finding(table: Table, row: Row) -> str:
         gap = cell.difference
         if gap and gap.significant:
             (better if (gap.mean > 0) != column.lower_is_better else worse).append(column.name)
+    if all(cell.difference is None or cell.difference.p is None for cell in row.cells):
+        return f"{row.method}: not tested against {row.against}, for want of seeds."
     if not better and not worse:
         return f"{row.method}: no significant difference to {row.against}."
     said = [

@@ -148,6 +148,7 @@ def _results(home: Path, homes: list[Path]) -> Results:
         if twin != path:
             raise RecordError(f"{twin} and {path} are both seed {record.seed} of {record.method}: remove one")
         _same_recipe(*first.setdefault(record.method, (path, record)), path, record)
+        _same_surroundings(*next(iter(first.values())), path, record)
         runs.setdefault(record.method, {})[record.seed] = record
     return Results(home, experiment, {method: dict(sorted(seeds.items())) for method, seeds in runs.items() if seeds})
 
@@ -157,6 +158,14 @@ def _same_recipe(first: Path, one: Record, path: Path, other: Record) -> None:
     if changed:
         lines = "".join(f"\n  {line}" for line in changed)
         raise RecordError(f"{first} and {path} are runs of {one.method} with two recipes, which differ in{lines}")
+
+
+def _same_surroundings(first: Path, one: Record, path: Path, other: Record) -> None:
+    """Methods of one table are trained on one task, with one network and one plan."""
+    changed = [line for line in differences(one.recipe, other.recipe) if line.startswith(("task", "network", "plan"))]
+    if changed:
+        lines = "".join(f"\n  {line}" for line in changed)
+        raise RecordError(f"{first} and {path} do not belong in one table; their recipes differ in{lines}")
 
 
 def _check(path: Path, content: dict[str, Any]) -> None:

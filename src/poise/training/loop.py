@@ -167,7 +167,7 @@ def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
         name, step = min(wrong.items(), key=lambda pair: pair[1])
         raise NotFinite(
             f"{name} is not finite at step {first + step} (epoch {epoch + 1}): lower the learning rate or the weight; "
-            "the checkpoint before that epoch is kept"
+            "checkpoints of earlier epochs are kept"
         )
 
 
