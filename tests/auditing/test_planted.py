@@ -20,6 +20,8 @@ from auditing.planted import (
 import poise
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, region
 
+pytestmark = pytest.mark.miniature
+
 
 def audited(model: torch.nn.Module, data: tuple[torch.Tensor, torch.Tensor], **settings: object) -> poise.Audit:
     return poise.audit(model, batches(*data), examples=300, **settings)

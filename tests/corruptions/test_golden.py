@@ -16,7 +16,10 @@ from poise.corruptions.profiles import PROFILES
 from poise.protocols import CORRUPTIONS, SEVERITIES
 
 SHARED = Path(__file__).parents[3] / "shared" / "corruptions"
-pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="the golden files are not beside the checkout")
+pytestmark = [
+    pytest.mark.miniature,
+    pytest.mark.skipif(not SHARED.exists(), reason="the golden files are not beside the checkout"),
+]
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
 FILES = {"cifar": "cifar", "edge": "cifar", "imagenet64": "tiny", "imagenet": "imagenet"}
@@ -27,7 +30,7 @@ ALLOWED = {("imagenet", "defocus_blur", 4): 1e-5}
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CORRUPTIONS)
-@pytest.mark.parametrize("file", ["cifar", "edge", "imagenet64", pytest.param("imagenet", marks=pytest.mark.miniature)])
+@pytest.mark.parametrize("file", FILES)
 def test_every_severity_equals_the_reference(file: str, name: str, device: str) -> None:
     golden = np.load(SHARED / f"golden_{file}.npz")
     number = list(golden["names"]).index(name)

@@ -24,6 +24,7 @@ from poise.reporting.records import load
 from poise.reporting.tables import tables_of
 from poise.reporting.text import text
 
+pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
 TINY = Length("quick", 2, images=40, batch=20)
 NETWORK = Build(poise.ResNet, num_classes=10, blocks=((1, 4, 1), (1, 4, 2)))
@@ -54,7 +55,6 @@ def record(out: Path, name: str, method: str) -> dict:
     return json.loads((out / name / method / "seed-00" / "record.json").read_text())
 
 
-@pytest.mark.miniature
 def test_both_tables_in_miniature(data: Path) -> None:
     """From the recipe to the printed tables; what both have in common is trained once."""
     noisy, corrupted = tiny(noisy_cifar.table), tiny(cifar_c.table)
@@ -77,7 +77,6 @@ def test_both_tables_in_miniature(data: Path) -> None:
     assert one["log"] == record(data, "noisy-cifar10-quick", "fcl")["log"]
 
 
-@pytest.mark.miniature
 def test_a_shared_model_scores_as_one_trained_for_the_table_alone(data: Path) -> None:
     run(data, tiny(noisy_cifar.table), ["AugMix+FCL"])
     heard = run(data, tiny(cifar_c.table), ["AugMix+FCL"])
@@ -255,7 +254,6 @@ def test_the_papers_appendix_agrees_with_its_table(data_set: str) -> None:
         assert row["All, 19"][0] > fmean(row[name][0] for name in STANDARD)  # the four that are not printed are easier
 
 
-@pytest.mark.miniature
 def test_one_compiled_step_serves_all_seeds_and_methods_with_the_same_passes() -> None:
     """torch.compile keeps what it compiled by the code, not by the model: in one process, a pass is compiled once."""
     from torch._dynamo.testing import CompileCounter
