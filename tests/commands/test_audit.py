@@ -20,14 +20,15 @@ def network(seed=0, slow=0.0):
     class Slow(torch.nn.Flatten):
         def forward(self, x):
             if slow:
-                time.sleep(slow)
-                open("batches", "a").write(".")
+                with open("batches", "a") as passes:
+                    passes.write(".")
+                    time.sleep(30 if passes.tell() > 31 else slow)  # Ctrl-C comes before that is over
             return super().forward(x)
     return torch.nn.Sequential(Slow(), torch.nn.Linear(1200, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
 def other():
     return network(1)
 def slow():
-    return network(0, 0.05)
+    return network(0, 0.001)
 """
 
 

@@ -111,7 +111,8 @@ def from_features(errors: Sequence[Leftover]) -> Findings:
         return []
     alike = [each.name for each in errors if each.counts and each.kind == found.kind][:_SHOWN]
     named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
-    worth = f"one weight on {'it' if len(alike) == 1 else 'the first'} would take {found.gain:.0%} off the loss"
+    much = f"about {found.gain:.0%}" if found.gain < 1 else "much"  # a second-order estimate, which may overshoot
+    worth = f"one weight on {'it' if len(alike) == 1 else 'the first'} would take {much} off the loss"
     sure = f"(p = {found.p:.3f})"
     if found.kind == "unused":
         return [(OVER_ROBUST, f"it ignores {named}; its errors go with that: {worth} {sure}.")]
