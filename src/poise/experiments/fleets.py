@@ -1,6 +1,6 @@
 """The runner's other way: runs that differ in seed and lambda only are trained as one batched model, a fleet.
 
-Small networks leave a GPU idle; ten seeds with seven values of lambda fill it as one fleet of seventy. The records are
+Small networks leave a GPU idle; ten seeds with six values of lambda fill it as one fleet of sixty. The records are
 those of the ordinary runner, and `engine` names the fleet.
 """
 

@@ -1,20 +1,25 @@
 """Replicas: several networks of one kind as one, so that small networks fill a large device.
 
 A row of a batch belongs to one replica, and replicas take turns: row n * R + r is example n of replica r. So a batch of
-all replicas goes through any objective as it is, and two of them may be put one after the other.
+all replicas goes through any objective as it is, two of them may be put one after the other, and of a network's layers
+only those with weights need to know of replicas:
 
-    x [N * R, C, H, W]  =  [N, R, C, H, W]  →  z [N * R, E],  replica r with its own weights
+    convolution   x [N * R, C, H, W] = [N, R * C, H, W], a convolution with R groups
+    linear        x [N * R, F] = [N, R, F] → R products of matrices
 
-Axes: N examples of each replica, R replicas.
+Axes: N examples of each replica, R replicas, C channels, F features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 
 class Replicas(nn.Module):
@@ -24,6 +29,9 @@ class Replicas(nn.Module):
         super().__init__()
         if any(True for _ in networks[0].buffers()):
             raise ValueError(f"a {type(networks[0]).__name__} has statistics of its batches: replicas cannot share one")
+        for module in networks[0].modules():
+            if any(True for _ in module.parameters(recurse=False)) and not isinstance(module, nn.Conv2d | nn.Linear):
+                raise ValueError(f"replicas may have convolutions and linear layers, not a {type(module).__name__}")
         states = [dict(network.named_parameters()) for network in networks]
         self.count = len(networks)
         self._names = list(states[0])
@@ -51,15 +59,10 @@ class Replicas(nn.Module):
 
     def _each(self, part: str, rows: Tensor) -> Tensor:
         layers = _Part(self._layers[0].train(self.training), part)
-
-        def one(weights: dict[str, Tensor], x: Tensor) -> Tensor:
-            result: Tensor = torch.func.functional_call(layers, weights, (x,))
-            return result
-
         weights = {f"network.{name}": weight for name, weight in zip(self._names, self.weights, strict=True)}
-        by_replica = rows.view(-1, self.count, *rows.shape[1:])
-        outputs: Tensor = torch.vmap(one, in_dims=(0, 1), out_dims=1, randomness="different")(weights, by_replica)
-        return outputs.flatten(0, 1)
+        with _ByReplica():
+            outputs: Tensor = torch.func.functional_call(layers, weights, (rows,))
+        return outputs
 
 
 class _Part(nn.Module):
@@ -72,3 +75,33 @@ class _Part(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         output: Tensor = getattr(self.network, self.part)(x)
         return output
+
+
+class _ByReplica(TorchFunctionMode):
+    """Layers whose weights are stacked [R, ...] are applied replica by replica."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        layer = {torch.conv2d: _convolution, F.linear: _linear}.get(func, func)
+        return layer(*args, **(kwargs or {}))
+
+
+def _convolution(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
+    """x [N * R, C, H, W], weight [R, O, C, K, K], bias [R, O] → [N * R, O, H', W']."""
+    replicas = weight.shape[0]
+    side_by_side = x.reshape(-1, replicas * x.shape[1], *x.shape[2:])
+    biases = None if bias is None else bias.flatten()
+    y = F.conv2d(side_by_side, weight.flatten(0, 1), biases, stride, padding, dilation, groups * replicas)
+    return y.reshape(x.shape[0], weight.shape[1], *y.shape[2:])
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x [N * R, F], weight [R, O, F], bias [R, O] → [N * R, O]."""
+    by_replica = x.view(-1, weight.shape[0], x.shape[1]).transpose(0, 1)
+    outputs = by_replica @ weight.mT
+    if bias is not None:
+        outputs = outputs + bias[:, None]
+    return outputs.transpose(0, 1).reshape(x.shape[0], weight.shape[1])
