@@ -83,8 +83,8 @@ class _ByReplica(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        layer = {torch.conv2d: _convolution, F.linear: _linear}.get(func, func)
-        return layer(*args, **(kwargs or {}))
+        layers: dict[Callable[..., Any], Callable[..., Any]] = {torch.conv2d: _convolution, F.linear: _linear}
+        return layers.get(func, func)(*args, **(kwargs or {}))
 
 
 def _convolution(

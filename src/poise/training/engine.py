@@ -142,7 +142,8 @@ class Engine:
         """A graph of one step. The steps that warm up are undone: weights, optimizer, counter and draws come back."""
         live = self._objective if quiet else with_weight(self._objective, LiveWeight(self._tables))
         self._step = TrainStep(self._model, live)
-        undo = [_snapshot(self._model, self._optimizer), self._tables.snapshot()]
+        again = self._tables.snapshot()
+        undo = [_snapshot(self._model, self._optimizer), again]
         undo += [] if self._average is None else [self._average.snapshot()]
         draws = [(each, each.get_state()) for each in (self._augmenting, _default_generator(self.device))]
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
@@ -150,6 +151,7 @@ class Engine:
         with torch.cuda.stream(side):
             for _ in range(_WARM_UP):
                 self._plainly(quiet, width, step)
+                again()  # a width may first come up in the last step of an epoch, and the tables end there
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._augmenting)
