@@ -1,8 +1,6 @@
 """Draws the figures of docs/synthetic-mnist.md, and prints its tables, from finished runs.
 
-    poise reproduce synthetic-mnist --device cuda --fleet
-    poise reproduce synthetic-mnist-frontier --device cuda --fleet
-    python docs/synthetic_mnist.py runs
+    python docs/synthetic_mnist.py results      # or runs, after poise reproduce synthetic-mnist --device cuda --fleet
 
 Averages over images are of the first run of XE and of FCL, whose checkpoints lie beside their records.
 """
@@ -94,18 +92,76 @@ def draw_utility(models: Mapping[str, poise.LeNet], test: Digits, count: int = 2
     save(figure, "utility")
 
 
+def draw_front(models: Mapping[str, poise.LeNet], test: Digits, results: Results) -> None:
+    """The picture of the README: two images with their views, how far the embedding goes, and accuracy under noise."""
+    figure = plt.figure(figsize=(12.5, 4.7), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(2.6, 1))
+    kinds = {
+        "0 with a corner digit: class 10,\nthe corner decides": (test.y >= 10, 10),
+        "7 with a corner digit: class 7,\nthe corner means nothing": ((test.digit >= 5) & (test.corner >= 0), 7),
+    }
+    for line, (kind, (chosen, label)) in zip(
+        left.subplots(2, 5, width_ratios=(1, 1, 1, 1, 1.5)), kinds.items(), strict=True
+    ):
+        draw_views(line, models["FCL"], test, int(np.flatnonzero(chosen & (test.y == label))[3]))
+        line[0].set_ylabel(kind, fontsize=9)
+        draw_shifts(line[4], models, test, np.flatnonzero(chosen)[:1000])
+    axis = right.subplots()
+    for method, colour in (("XE", "0.6"), ("CL+Gaussian", "tab:blue"), ("FCL", "tab:red")):
+        draw_levels(axis, results.runs[method], "UN", label=method, color=colour)
+    axis.set(title="accuracy, uniform noise", xlabel="noisy pixels, %")
+    axis.legend()
+    save(figure, "front")
+
+
+def views(model: poise.LeNet, test: Digits, places: np.ndarray) -> tuple[torch.Tensor, ...]:
+    """Images, utility, near and far views, as in training."""
+    x, y = torch.from_numpy(test.x[places])[:, None] / 255, torch.from_numpy(test.y[places]).long()
+    chance = torch.Generator().manual_seed(0)
+    u = poise.GradientUtility()(model, x, y)
+    return x, u, *(poise.Gaussian(sigma=0.5)(x, side, chance) for side in poise.TopBottom(k=256)(u, generator=chance))
+
+
+def draw_views(line: np.ndarray, model: poise.LeNet, test: Digits, place: int) -> None:
+    titles = ("x", "utility u", "near: least useful move", "far: most useful move")
+    for axis, picture, title in zip(line, views(model, test, np.array([place])), titles, strict=False):
+        limits = {} if title == "utility u" else {"vmin": 0, "vmax": 1}
+        axis.imshow(picture[0, 0], cmap="magma" if title == "utility u" else "gray", **limits)
+        axis.set(xticks=[], yticks=[])
+        axis.set_title(title, fontsize=8)
+
+
+def draw_shifts(axis: plt.Axes, models: Mapping[str, poise.LeNet], test: Digits, places: np.ndarray) -> None:
+    for number, (name, model) in enumerate(models.items()):
+        x, _, *both = views(model, test, places)
+        with torch.no_grad():
+            shifts = [float((1 - torch.cosine_similarity(model.embed(x), model.embed(view))).mean()) for view in both]
+        colour = {"XE": "0.6", "FCL": "tab:red"}[name]
+        bars = axis.bar([number * 0.4 + place for place in range(2)], shifts, 0.36, label=name, color=colour)
+        axis.bar_label(bars, fmt="%.2f", fontsize=8)
+    axis.set(xticks=(0.2, 1.2), xticklabels=("near", "far"), yticks=[])
+    axis.set_title("the embedding moves by 1 - cosine", fontsize=8)
+    axis.margins(y=0.15)
+    axis.legend(fontsize=8)
+
+
+def draw_levels(axis: plt.Axes, runs: Mapping[int, Record], kind: str, **style: object) -> None:
+    scores = {0.0: "BAL", 15.0: f"BAL+{kind}"}
+    scores |= {float(s.split("/")[1]): s for s in next(iter(runs.values())).scores if s.startswith(f"{kind}/")}
+    levels = sorted(scores)
+    axis.plot(
+        levels, [fmean(run.scores[scores[level]] for run in runs.values()) for level in levels], marker=".", **style
+    )
+    axis.grid(alpha=0.3)
+
+
 def draw_noise_levels(results: Results) -> None:
     """Accuracy against the share of noisy pixels, every method."""
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained")
     for axis, kind in zip(axes, ("UN", "NUN"), strict=True):
         for method, runs in results.runs.items():
-            scores = {0.0: "BAL", 15.0: f"BAL+{kind}"}
-            scores |= {float(s.split("/")[1]): s for s in next(iter(runs.values())).scores if s.startswith(f"{kind}/")}
-            levels = sorted(scores)
-            means = [fmean(run.scores[scores[level]] for run in runs.values()) for level in levels]
-            axis.plot(levels, means, marker=".", label=method)
+            draw_levels(axis, runs, kind, label=method)
         axis.set(title=kind, xlabel="noisy pixels, %")
-        axis.grid(alpha=0.3)
     axes[0].set_ylabel("accuracy")
     axes[1].legend(fontsize=8)
     save(figure, "noise-levels")
@@ -127,15 +183,16 @@ def draw_understanding(results: Results) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
     axes[0].legend(unique.values(), unique.keys(), fontsize=8)
-    for method in methods:
+    for method, colour in zip(methods, ("0.5", "tab:blue", "tab:red"), strict=False):
         for context, style in zip(CONTEXTS, ("-", "--"), strict=True):
             name = f"rank correlation, {context}"
             logs = [[e["measures"][name] for e in run.log if "measures" in e] for run in results.runs[method].values()]
             if logs and logs[0]:
-                axes[3].plot(range(1, len(logs[0]) + 1), np.mean(logs, axis=0), style, label=f"{method}, {context}")
-    axes[3].set(title="rank correlation", xlabel="epoch")
+                means = np.mean(logs, axis=0)
+                axes[3].plot(range(1, len(means) + 1), means, style, color=colour, label=f"{method}, {context}")
+    axes[3].set(title="rank correlation", xlabel="epoch", ylim=(0.6, 0.88))
     if axes[3].lines:
-        axes[3].legend(fontsize=7)
+        axes[3].legend(fontsize=7, ncols=2, loc="upper right")
     save(figure, "understanding")
 
 
@@ -146,6 +203,11 @@ def draw_frontier(found: list[Frontier]) -> None:
         means = {peak: np.mean(list(runs.values()), axis=0) for peak, runs in frontier.points.items()}
         style = {"marker": ".", "color": plt.get_cmap("tab20")(number), "label": frontier.name}
         style |= {"linewidth": 2.5, "zorder": 3} if frontier.name in ("FCL", "CL+Gaussian") else {"linewidth": 1}
+        style |= (
+            {}
+            if len(frontier.areas) == 10
+            else {"linestyle": ":", "label": f"{frontier.name}, {len(frontier.areas)} seeds"}
+        )
         axes[0].plot(*np.array(list(means.values())).T, **style)
         axes[1].plot(list(means), [mean[1] for mean in means.values()], **style)
     axes[0].set(xlabel="accuracy under noise", ylabel="accuracy on the rare classes, clean")
@@ -214,6 +276,7 @@ def main() -> None:
             print_understanding(results.runs)
             models = {name: model_of(results.folder / name.lower() / "seed-00") for name in ("XE", "FCL")}
             draw_utility(models, parts["test"])
+            draw_front(models, parts["test"], results)
 
 
 if __name__ == "__main__":

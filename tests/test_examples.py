@@ -7,6 +7,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
+
+from poise import LeNet
 
 pytestmark = pytest.mark.miniature
 
@@ -32,6 +35,17 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_teacher_utility() -> None:
     assert min(load("teacher_utility").main(steps=60).values()) > 0.4
+
+
+def test_taught_digits() -> None:
+    """The teacher's utility chooses the features: two students choose alike by it, and not by their own."""
+    experiment = load("taught_digits").EXPERIMENT
+    x, y = torch.rand(8, 1, 28, 28), torch.arange(8)
+    utilities = {method.name: method.objective.utility for method in experiment.methods}
+    students = [LeNet(15), LeNet(15)]
+    own, taught, _ = ([utilities[name](student, x, y) for student in students] for name in utilities)
+    assert torch.equal(*taught) and not torch.equal(*own)
+    assert experiment.methods[2].objective(students[0], x, y, step=2000).total.isfinite()
 
 
 def test_lightning_module() -> None:

@@ -55,6 +55,7 @@ CONTRACTS = {
 COLLECTORS = {
     ("experiments", "synthetic_mnist_ablation"),
     ("experiments", "synthetic_mnist_frontier"),
+    ("experiments", "synthetic_mnist_choices"),
     ("corruptions", "profiles"),
     ("corruptions", "corrupt"),
     ("models", "saved"),

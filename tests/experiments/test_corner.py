@@ -56,3 +56,15 @@ def test_shares_and_ranks_are_those_of_the_weights() -> None:
 
     blind = measures._measure(Planted(w, torch.where(corner, 0.0, 1e4 / w.abs())), digits, squares)
     assert blind["corner sensitivity"].max() < 0.01 and blind["rank correlation"].max() < -0.5
+
+
+def test_only_noise_on_pixels_that_the_embedding_reads_moves_it() -> None:
+    """Weights on the upper half alone: the least useful pixels lie below, and moving them moves nothing."""
+    upper = (torch.arange(28) < 14)[:, None].expand(28, 28)
+    w, v = (torch.where(upper, torch.rand(28, 28, generator=torch.Generator().manual_seed(s)), 0.0) for s in (0, 1))
+    digits = Digits(np.full((3, 28, 28), 90, np.uint8), np.zeros(3, np.uint8), np.zeros(3, np.uint8), np.zeros(3, int))
+    squares = torch.zeros(3, 1, 28, 28, dtype=torch.bool)
+    found = CornerMeasures(SyntheticMNIST(), k=100)._measure(Planted(w, v), digits, squares)
+    still = CornerMeasures(SyntheticMNIST(), k=100, sigma=0.0)._measure(Planted(w, v), digits, squares)
+    assert found["near shift"].abs().max() < 1e-6 and found["far shift"].max() > 1e-4
+    assert still["far shift"].abs().max() < 1e-6

@@ -36,17 +36,22 @@ def bench(
         require_known("case", case, CASES)
     place = device_of(device)
     seconds: dict[str, dict[str, float]] = {}
+    busy: dict[str, float] = {}
     with usage("--share"):
-        for objective, way, value in measure(CASES[case], place, epochs, share):
+        for timing in measure(CASES[case], place, epochs, share):
             if not (seconds or json):
                 typer.echo(f"{CASES[case].name}: seconds of an epoch")
-            seconds.setdefault(objective, {})[way] = value
+            seconds.setdefault(timing.objective, {})[timing.way] = timing.seconds
+            if timing.busy is not None:
+                busy[timing.objective] = timing.busy
             if not json:
-                typer.echo(f"  {objective:4} {way:20} {value:8.3f}")
+                at_work = "" if timing.busy is None else f"   GPU busy {timing.busy:.0%}"
+                typer.echo(f"  {timing.objective:4} {timing.way:20} {timing.seconds:8.3f}{at_work}")
     for objective, row in {} if json else seconds.items():
-        plain, engine = row.values()
-        typer.echo(f"  {objective:4} plain / engine {plain / engine:13.2f}")
-    facts = {"case": case, "epochs": epochs, "share": share, "seconds": seconds, **surroundings(place)}
+        plain, *others = row.items()
+        for way, value in others:
+            typer.echo(f"  {objective:4} plain / {way:20} {plain[1] / value:8.2f}")
+    facts = {"case": case, "epochs": epochs, "share": share, "seconds": seconds, "busy": busy, **surroundings(place)}
     record = dumps(facts, indent=1)
     if out is not None:
         write(out, f"{record}\n", quiet=json)

@@ -2,13 +2,15 @@
 
 The plain loop is what a careful user writes: batches of tensors on the device, autocast, the same memory layout, cuDNN
 tuned; FCL with a pass of its own for the utility and a forward each for x, near and far.
+
+Where a network can be one of a fleet, ten seeds at once are timed too: an epoch's seconds, divided by ten.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,18 +24,20 @@ from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
 from poise.models.lenet import LeNet
+from poise.models.replicas import Replicas
 from poise.models.resnet import resnet56
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.objectives.xe import XE
 from poise.schedules import Constant
 from poise.training.engine import Engine
+from poise.training.fleet import FleetLoader, together
 from poise.training.plan import SGD, Adam, Plan, in_layout
 
 
 @dataclass(frozen=True)
 class Case:
-    """A network on images of its shape."""
+    """A network on images of its shape; `fleet` says how many of them are trained as one, 1 if they cannot be."""
 
     name: str
     build: Callable[[], nn.Module]
@@ -42,6 +46,17 @@ class Case:
     augment: Augmentation | None
     plan: Plan
     contrast: InfoNCE
+    fleet: int = 1
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of an epoch, and the share of them in which a GPU was at work, where that was measured."""
+
+    objective: str
+    way: str
+    seconds: float
+    busy: float | None = None
 
 
 CASES = {
@@ -53,6 +68,7 @@ CASES = {
         None,
         Plan(20, 128, Adam(), Constant(0.01)),
         InfoNCE(temperature=0.1),
+        fleet=10,
     ),
     "resnet56": Case(
         "ResNet-56, CIFAR",
@@ -66,8 +82,8 @@ CASES = {
 }
 
 
-def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -> Iterator[tuple[str, str, float]]:
-    """(objective, way, seconds of an epoch), each as it is measured; `share` of the images for slow machines."""
+def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -> Iterator[Timing]:
+    """Each as it is measured; `share` of the images for slow machines."""
     count = int(case.images * share)
     generator = torch.Generator(device).manual_seed(0)
     images = torch.randint(0, 256, (count, *case.shape), dtype=torch.uint8, device=device, generator=generator)
@@ -77,8 +93,12 @@ def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -
     fcl = FCL(GradientUtility(), TopBottom(k=256), Gaussian(sigma=0.5), case.contrast, weight=1e-4)
     torch.backends.cudnn.benchmark = True
     for name, objective, plain in (("XE", XE(), _plain_xe), ("FCL", fcl, _plain_fcl(fcl))):
-        yield name, "plain eager PyTorch", _timed(_plainly(case, device, data, plain), device, epochs)
-        yield name, "engine", _timed(_by_engine(case, device, data, objective), device, epochs)
+        yield Timing(name, "plain eager PyTorch", _timed(_plainly(case, device, data, plain), device, epochs))
+        epoch = _by_engine(case, device, data, objective)
+        yield Timing(name, "engine", _timed(epoch, device, epochs), _busy(epoch, device))
+        if case.fleet > 1:
+            epoch = _as_fleet(case, device, data, objective)
+            yield Timing(name, f"engine, {case.fleet} at once", _timed(epoch, device, epochs) / case.fleet)
 
 
 def _timed(epoch: Callable[[int], object], device: torch.device, epochs: int) -> float:
@@ -98,6 +118,26 @@ def _by_engine(case: Case, device: torch.device, data: DeviceLoader, objective: 
         model.embed = torch.compile(model.embed, dynamic=False)  # type: ignore[assignment, arg-type]
     optimizer = case.plan.optimizer(model.parameters(), device)
     return Engine(model, objective, data, optimizer, case.plan).epoch
+
+
+def _as_fleet(case: Case, device: torch.device, data: DeviceLoader, objective: Any) -> Callable[[int], object]:
+    model = Replicas([case.build() for _ in range(case.fleet)]).to(device)
+    loaders = FleetLoader(tuple(replace(data, seed=seed) for seed in range(case.fleet)))
+    optimizer = case.plan.optimizer(model.parameters(), device)
+    return Engine(model, together([objective] * case.fleet, device), loaders, optimizer, case.plan).epoch
+
+
+def _busy(epoch: Callable[[int], object], device: torch.device) -> float | None:
+    """The share of an epoch's time that its kernels take; None without a GPU."""
+    if device.type != "cuda":
+        return None
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as seen:
+        begun = time.perf_counter()
+        epoch(1)
+        _wait(device)
+        seconds = time.perf_counter() - begun
+    return float(sum(each.self_device_time_total for each in seen.key_averages())) / 1e6 / seconds
 
 
 def _plainly(case: Case, device: torch.device, data: DeviceLoader, loss: Any) -> Callable[[int], object]:

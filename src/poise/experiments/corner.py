@@ -7,7 +7,8 @@ For utility and for sensitivity the share of an example's total that lies in the
 
     sum_{j in corner} u_j / sum_j u_j,
 
-the share of the k most useful pixels that lie there, and the rank correlation of utility and sensitivity over pixels.
+the share of the k most useful pixels that lie there, the rank correlation of utility and sensitivity over pixels, and
+how far the embedding moves, 1 - cosine, with noise on the k least and on the k most useful pixels.
 And on training images, how many have a utility so small that FCL drops their far view.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from poise.data.cache import load
@@ -26,6 +28,7 @@ from poise.data.loader import on_device, to_unit
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST
 from poise.data.task import Task
 from poise.features.agreement import spearman
+from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.sensitivity import JacobianSensitivity
 from poise.features.utility import GradientUtility
@@ -40,6 +43,7 @@ class CornerMeasures:
     digits: SyntheticMNIST
     images: int = 1000
     k: int = 256
+    sigma: float = 0.5
 
     def __call__(self, model: nn.Module, task: Task) -> dict[str, float]:
         if not task.tests:
@@ -50,6 +54,11 @@ class CornerMeasures:
             found = self._measure(model, digits, corner[:, None])
             measured |= {f"{name}, {context}": float(values.nanmean()) for name, values in found.items()}
         return measured | {"far view dropped": self._dropped(model, task)}
+
+    def _shift(self, model: Any, x: Tensor, chosen: Tensor, chance: torch.Generator) -> Tensor:
+        """[B] 1 - cos(z, z'), x' with noise on the chosen pixels."""
+        with torch.no_grad():
+            return 1 - F.cosine_similarity(model.embed(x), model.embed(Gaussian(self.sigma)(x, chosen, chance)))
 
     def _dropped(self, model: Any, task: Task) -> float:
         """The share of the first training images whose largest utility is below FCL's threshold."""
@@ -64,12 +73,15 @@ class CornerMeasures:
         images, labels = on_device(digits.x, digits.y, device)
         x, corner = to_unit(images), corner.to(device)
         u, s = GradientUtility()(model, x, labels), JacobianSensitivity()(model, x)
-        _, top = TopBottom(self.k)(u)
+        chance = torch.Generator(device).manual_seed(0)
+        least, most = TopBottom(self.k)(u, generator=chance)
         return {
             "corner utility": _share(u, corner),
             "corner sensitivity": _share(s, corner),
-            "corner top-k": _share(top.float(), corner),
+            "corner top-k": _share(most.float(), corner),
             "rank correlation": spearman(u, s),
+            "near shift": self._shift(model, x, least, chance),
+            "far shift": self._shift(model, x, most, chance),
         }
 
 

@@ -25,6 +25,7 @@ _FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "synthetic-mnist": ("synthetic_mnist", ()),
     "synthetic-mnist-ablation": ("synthetic_mnist_ablation", ()),
     "synthetic-mnist-frontier": ("synthetic_mnist_frontier", ()),
+    "synthetic-mnist-choices": ("synthetic_mnist_choices", ()),
     "noisy-cifar": ("noisy_cifar", ("noisy-cifar10", "noisy-cifar100")),
     "cifar-c": ("cifar_c", ("cifar10-c", "cifar100-c")),
     "cifar-controls": ("cifar_controls", ()),

@@ -101,9 +101,8 @@ def _experiment(name: str, digits: SyntheticMNIST, images: int, epochs: int, see
 
 
 EXPERIMENT = _experiment("synthetic-mnist", SyntheticMNIST(), images=50_250, epochs=20, seeds=10)
-QUICK = _experiment(
-    "synthetic-mnist-quick", SyntheticMNIST(common=1000, rare=20, validation=10_000), 10_100, 8, seeds=2
-)
+QUICK_DIGITS = SyntheticMNIST(common=1000, rare=20, validation=10_000)
+QUICK = _experiment("synthetic-mnist-quick", QUICK_DIGITS, images=10_100, epochs=8, seeds=2)
 EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}
 
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from poise.experiments import synthetic_mnist
 from poise.experiments.experiment import Column, Experiment, Method
-from poise.experiments.synthetic_mnist import BATCH, GROUPS, NOISY, cl_gaussian, fcl, rising
+from poise.experiments.synthetic_mnist import BATCH, NOISY, cl_gaussian, fcl, rising
+from poise.experiments.synthetic_mnist_ablation import study
 from poise.experiments.variants import (
     Confident,
     Graded,
@@ -43,6 +44,8 @@ CHOICES: dict[str, Callable[[Ramp], Objective]] = {
     "graded": lambda weight: replace(fcl(weight), select=Graded(), perturb=GradedGaussian(0.5)),
     "smooth": lambda weight: replace(fcl(weight), utility=SmoothUtility()),
     "confident": lambda weight: replace(fcl(weight), utility=Confident()),
+    "decisive": lambda weight: replace(fcl(weight), contrast=WeightedFar(0.1, times=100.0), drop_below=1e-5),
+    "none dropped": lambda weight: replace(fcl(weight), contrast=WeightedFar(0.1, times=10.0), drop_below=0.0),
 }
 
 
@@ -50,23 +53,8 @@ def _frontier(base: Experiment, steps: int, lambdas: tuple[float, ...]) -> Exper
     methods = tuple(
         Method(f"{name} {peak:g}", choice(rising(steps, peak))) for name, choice in CHOICES.items() for peak in lambdas
     )
-    return replace(
-        base,
-        name=base.name.replace("synthetic-mnist", "synthetic-mnist-frontier"),
-        title="Synthetic MNIST: rare classes against noise",
-        methods=methods,
-        columns=(
-            *(Column(score, (score,)) for score in NOISY),
-            *(Column(f"validation, {group}", ("validation",), own) for group, own in GROUPS.items()),
-            Column("noise", NOISY[1:]),
-        ),
-        groups=(tuple(method.name for method in methods),),
-        details={},
-        paper={},
-        measures=None,
-        watch=None,
-        testing=False,
-    )
+    chosen = study(base, "frontier", "rare classes against noise", methods)
+    return replace(chosen, columns=(*chosen.columns, Column("noise", NOISY[1:])))
 
 
 EXPERIMENT = _frontier(synthetic_mnist.EXPERIMENT, 50_250 // BATCH, LAMBDAS)

@@ -13,6 +13,9 @@ Candidates let the utility matter more:
     SmoothUtility  the utility averaged over noisy copies of the input
     Confident      only examples whose own loss is small have a utility to follow
 
+With WeightedFar, `drop_below` of FCL says whose far view counts: 1e-5 keeps it for the examples that are still being
+learned, most of the rare ones and few others; 0 keeps it for all.
+
 Axes: B examples, *D features of one example.
 """
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from poise.classifier import Classifier, Forward
 from poise.features.utility import GradientUtility, Utility
 from poise.losses import CrossEntropy, ExampleLoss
-from poise.tokens import Input, shape_of, valid_features
+from poise.tokens import Input, device_of, shape_of, valid_features
 
 
 @dataclass(frozen=True)
 class TeacherUtility:
-    """The utility that `utility` measures on the teacher. The teacher is neither trained nor changed.
+    """The utility that `utility` measures on the teacher. The teacher is not trained; it follows x to its device.
 
     `name` stands for the teacher in a recipe's repr.
     """
@@ -47,6 +47,8 @@ class TeacherUtility:
     ) -> Tensor:
         # The objective's pass is the student's: only its scaler is handed on, no graph.
         alone = None if forward is None else replace(forward, losses=forward.losses.detach(), given=None)
+        if isinstance(self.teacher, nn.Module):
+            self.teacher.to(device_of(x))
         return self.utility(self.teacher, x, y, loss=loss, forward=alone)
 
 

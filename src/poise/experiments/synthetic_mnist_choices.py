@@ -1,0 +1,74 @@
+"""What section 4.2 leaves open about synthetic MNIST, one choice at a time: batch size, widths, corner, augmentation.
+
+    poise reproduce synthetic-mnist-choices --device cuda --fleet      # 5 seeds a row; a table for each choice
+
+Scored on validation alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from poise.data.augment import Augmentation, GaussianNoise, PatchGaussian
+from poise.data.synthetic_mnist import SyntheticMNIST
+from poise.experiments import synthetic_mnist
+from poise.experiments.experiment import Build, Experiment, Method
+from poise.experiments.noisy_digits import NoisyDigits
+from poise.experiments.synthetic_mnist import BATCH, fcl, rising
+from poise.experiments.synthetic_mnist_ablation import study
+from poise.models.lenet import LeNet
+from poise.objectives.xe import XE
+from poise.schedules import Exponential
+
+SEEDS = 5
+
+
+def _of_batch(base: Experiment, images: int, batch: int) -> Experiment:
+    steps = images // batch
+    chosen = study(base, f"batch-{batch}", f"a batch of {batch}", _two(steps))
+    rate = Exponential(0.01, 0.89, every=steps)
+    return replace(chosen, plan=replace(base.plan, batch_size=batch, learning_rate=rate))
+
+
+def _of_width(base: Experiment, images: int, times: int) -> Experiment:
+    chosen = study(base, f"width-{times}", f"{times} times LeNet-5's widths", _two(images // BATCH))
+    maps, units = (6 * times, 16 * times), (120 * times, 84 * times)
+    return replace(chosen, network=Build(LeNet, num_classes=15, maps=maps, units=units))
+
+
+def _of_corner(base: Experiment, images: int, digits: SyntheticMNIST) -> Experiment:
+    size, scaling = digits.corner_size, digits.scaling
+    name, title = f"corner-{size}-{scaling}", f"a corner digit of {size} pixels, scaled by {scaling}"
+    return replace(study(base, name, title, _two(images // BATCH)), task=NoisyDigits(digits))
+
+
+def _two(steps: int) -> tuple[Method, ...]:
+    return Method("XE", XE()), Method("FCL", fcl(rising(steps)))
+
+
+def _augmented(base: Experiment) -> Experiment:
+    augments: dict[str, Augmentation] = {
+        **{f"Gaussian, sigma = {sigma}": GaussianNoise(sigma) for sigma in (0.05, 0.1, 0.2, 0.3, 0.5)},
+        **{f"patch of 7, sigma = {sigma}": PatchGaussian(size=7, sigma=sigma) for sigma in (0.1, 0.2, 0.5)},
+        **{f"patch of 14, sigma = {sigma}": PatchGaussian(size=14, sigma=sigma) for sigma in (0.1, 0.2, 0.5)},
+    }
+    rows = tuple(Method(name, XE(), augment) for name, augment in augments.items())
+    return study(base, "augmentation", "augmentations", (Method("XE", XE()), *rows))
+
+
+def _choices(base: Experiment, digits: SyntheticMNIST, images: int, seeds: int) -> tuple[Experiment, ...]:
+    chosen = (
+        study(base, "choices", "as in Table 1", _two(images // BATCH)),
+        *(_of_batch(base, images, batch) for batch in (64, 256)),
+        *(_of_width(base, images, times) for times in (2, 4)),
+        *(_of_corner(base, images, replace(digits, corner_size=size)) for size in (5, 9)),
+        _of_corner(base, images, replace(digits, scaling="nearest")),
+        _augmented(base),
+    )
+    return tuple(replace(each, seeds=seeds) for each in chosen)
+
+
+EXPERIMENTS = {
+    "full": _choices(synthetic_mnist.EXPERIMENT, SyntheticMNIST(), 50_250, SEEDS),
+    "quick": _choices(synthetic_mnist.QUICK, synthetic_mnist.QUICK_DIGITS, 10_100, 1),
+}
