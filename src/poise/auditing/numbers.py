@@ -95,7 +95,7 @@ def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.
     """One value per example behind each number that is a mean: what pairs of models are compared by."""
     found = {
         "accuracy": table.right,
-        "rank_correlation": table.rank_correlation,
+        "observed_rank_correlation": table.rank_correlation,
         "top_overlap": table.top_overlap,
         "near_gain": table.gain("near", middle),
         "far_gain": table.gain("far", middle),

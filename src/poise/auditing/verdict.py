@@ -105,18 +105,20 @@ def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) ->
 
 
 def from_features(errors: Sequence[Leftover]) -> Findings:
-    """What a feature that goes with the errors says."""
-    found = next((each for each in errors if each.counts and each.kind != "unclear"), None)
-    if found is None:
-        return []
-    alike = [each.name for each in errors if each.counts and each.kind == found.kind][:_SHOWN]
+    """What features that go with the errors say, those that are surest first."""
+    sure = [each for each in errors if each.counts and each.kind != "unclear"]
+    return [_of_kind([each for each in sure if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in sure)]
+
+
+def _of_kind(features: Sequence[Leftover]) -> tuple[str, str]:
+    found, alike = features[0], [each.name for each in features][:_SHOWN]
     named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
-    much = f"about {found.gain:.0%}" if found.gain < 1 else "much"  # a second-order estimate, which may overshoot
-    worth = f"one weight on {'it' if len(alike) == 1 else 'the first'} would take {much} off the loss"
-    sure = f"(p = {found.p:.3f})"
+    it, sure = "it" if len(alike) == 1 else "the first", f"(p = {found.p:.3f})"
     if found.kind == "unused":
-        return [(OVER_ROBUST, f"it ignores {named}; its errors go with that: {worth} {sure}.")]
-    return [(BRITTLE, f"it makes too much of {named}, and errs by that: {worth} {sure}.")]
+        worth = f"one weight on {it} would take about {found.gain:.0%} off the loss"
+        return OVER_ROBUST, f"it ignores {named}; its errors go with that: {worth} {sure}."
+    worth = f"without {it}, its loss is {found.without or 0:.0%} lower"
+    return BRITTLE, f"it makes too much of {named}, and errs by that: {worth} {sure}."
 
 
 def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:

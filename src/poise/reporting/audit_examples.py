@@ -109,8 +109,8 @@ def _caption(facts: dict[str, Any], entry: dict[str, Any]) -> str:
     names = facts["data"]["class_names"]
     label, predicted = (names[n] if n < len(names) else str(n) for n in (entry["label"], entry["predicted"]))
     told = f"{label}" if label == predicted else f"{label}, taken for {predicted}"
-    which = f"example {entry['example']}: " if entry["example"] >= 0 else ""
+    which = f"{entry.get('source') or 'example ' + str(entry['example'])}: " if entry["example"] >= 0 else ""
     parts = [f"{which}{told} ({entry['confidence']:.2f})"]
-    for key, name in (("near_gain", "near"), ("far_gain", "far"), ("rank_correlation", "rank correlation")):
+    for key, name in (("near_gain", "near"), ("far_gain", "far"), ("observed_rank_correlation", "rank correlation")):
         parts += [f"{name} {entry[key]:.2f}"] if entry[key] is not None else []
     return " · ".join(parts)
