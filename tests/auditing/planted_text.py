@@ -1,6 +1,6 @@
 """Text models whose answer is known, on sentences that are known.
 
-sentences   12 words of 40; words 1 to 8 speak for one class, 9 to 16 for the other, each with a weight of 1 in the score
+sentences   12 words of 40; words 1 to 8 speak for one class, 9 to 16 for the other, with a weight of 1
             NOT turns the class round, in one sentence of four
             NUISANCE says nothing, in one sentence of three; COMPANION mostly stands beside it and says nothing either
 
@@ -59,5 +59,5 @@ class Reader(nn.Module):
         return self.head(self.embed(x))
 
 
-def batches(x: Tokens, y: Tensor, size: int = 64) -> list[tuple[Tokens, Tensor]]:
+def batches(x: Tokens | Tensor, y: Tensor, size: int = 64) -> list[tuple[Tokens | Tensor, Tensor]]:
     return [(x[start : start + size], y[start : start + size]) for start in range(0, len(y), size)]

@@ -11,7 +11,7 @@ from poise.auditing.units import shifted, units
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST
 
 
-def linear_case(weight: float, wanted: float = 1.0) -> tuple[str, float | None, float | None]:
+def linear_case(weight: float, wanted: float = 1.0, seen: float = 1.0) -> tuple[str, float | None, float | None]:
     """f = (0, a + weight v), where the labels would reward `wanted` more for each v."""
     draw = np.random.default_rng(0)
     a, v = draw.normal(0, 2, 2000), draw.normal(size=2000)
@@ -20,13 +20,16 @@ def linear_case(weight: float, wanted: float = 1.0) -> tuple[str, float | None, 
     right = 1 / (1 + np.exp(-(a + (weight + wanted) * v)))
     labels = (draw.uniform(size=2000) < right).astype(int)
     push = Push(v, np.array([0.0, wanted * v.std()]), np.ones(2000, bool))
-    return measured_effect(logits, labels, push, Removing(lambda _: rest, np.zeros(1)), 0, 1.0)
+    return measured_effect(
+        logits, labels, push, Removing(lambda _: rest, np.zeros(1), np.array([seen, 1.0, 1.0])), 0, 1.0
+    )
 
 
 def test_use_is_the_models_weight_relative_to_the_one_that_is_missing() -> None:
-    for weight, kind in ((0.0, "unused"), (0.2, "unused"), (0.6, "unclear"), (2.0, "unclear")):
+    for weight, kind in ((0.0, "unused"), (0.2, "unused"), (0.4, "unclear"), (2.0, "unclear")):
         found, use, without = linear_case(weight)
         assert (found, use) == (kind, pytest.approx(weight, abs=1e-6)) and without <= 0
+    assert linear_case(0.2, seen=2.0)[0] == "unclear"  # the embedding moves with it more than with others
 
 
 def test_what_costs_the_model_is_overused() -> None:
@@ -38,7 +41,7 @@ def test_what_costs_the_model_is_overused() -> None:
 
 def test_too_few_examples_to_measure_again_are_unclear() -> None:
     push = Push(np.ones(40), np.ones(2), np.ones(40, bool))
-    few = Removing(lambda _: np.zeros((10, 2)), np.zeros(1))
+    few = Removing(lambda _: np.zeros((10, 2)), np.zeros(1), np.ones(1))
     assert measured_effect(np.zeros((40, 2)), np.zeros(40, int), push, few, 0, 1.0) == ("unclear", None, None)
 
 

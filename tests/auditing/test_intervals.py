@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 
 import poise
-from poise.auditing.intervals import calibration, corrected, mean, resampled, share
 from poise.auditing.effects import Removing, temperature
+from poise.auditing.intervals import calibration, corrected, mean, resampled, share
 from poise.auditing.leftover import leftover
 from poise.features.agreement import overlap, spearman
 
@@ -123,7 +123,7 @@ def test_temperature_undoes_overconfidence() -> None:
 def test_nothing_is_left_over_where_the_model_is_right() -> None:
     """False alarms stay at the level: labels drawn from the model's own probabilities."""
     draw = np.random.default_rng(0)
-    untouched = Removing(lambda _: np.zeros((0, 2)), np.zeros(10))
+    untouched = Removing(lambda _: np.zeros((0, 2)), np.zeros(10), np.ones(10))
     alarms = 0
     for seed in range(10):
         values = draw.normal(size=(120, 10))

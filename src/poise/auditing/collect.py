@@ -26,6 +26,7 @@ class Collected:
     parts: dict[str, list[np.ndarray]] = field(default_factory=dict)
     columns: dict[str, list[str]] = field(default_factory=dict)
     words: list[np.ndarray] = field(default_factory=list)
+    word_sensitivity: list[np.ndarray] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     showcase: Showcase = field(default_factory=Showcase)
@@ -46,13 +47,13 @@ class Collected:
         for name, held in self.columns.items():
             held.extend([""] * (len(self) - len(held))) if name not in found.batch.columns else None
         self.sources += found.batch.sources or [""] * len(found.batch)
-        self._keep(found.batch.x)
+        self._keep(found.batch.x, found.s)
 
     def rows(self) -> dict[str, np.ndarray]:
         """Everything measured, example by example."""
         return {name: np.concatenate(parts) for name, parts in self.parts.items()}
 
-    def _keep(self, x: Input) -> None:
+    def _keep(self, x: Input, s: torch.Tensor) -> None:
         self.shape = shape_of(x)[1:]
         self._room -= shape_of(x).numel() * (16 if isinstance(x, Tokens) else x.element_size())
         if self._room >= 0:
@@ -60,8 +61,9 @@ class Collected:
         if not isinstance(x, Tokens):
             return
         self.tokens = True
-        for ids, feature in zip(x.ids.cpu(), x.features.cpu(), strict=True):
+        for ids, feature, row in zip(x.ids.cpu(), x.features.cpu(), s.detach().cpu(), strict=True):
             self.words.append(ids[feature].numpy())
+            self.word_sensitivity.append(row[feature].numpy())
 
 
 def embedding_distance(embeddings: np.ndarray) -> float:

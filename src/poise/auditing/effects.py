@@ -1,16 +1,18 @@
 """What a model makes of a feature that goes with its errors: measured by taking the feature away.
 
-A word is removed wherever it stands; a unit of a tensor gets its mean over the examples. With f the scaled logits, f' those
-without the feature, and w the change of the logits that the labels would reward (leftover.py), all centred over classes,
+A word is removed wherever it stands; a unit of a tensor gets its mean over the examples. With f the scaled logits, f'
+those without the feature, and w the change of the logits that the labels would reward (leftover.py), all centred over
+classes,
 
     use      sum of (f - f') w / sum of w w          how far the model goes that way by itself: 0 not at all
-    without  mean of loss(f) - loss(f')              what the feature costs: above 0 the model does better without it
+    without  1 - mean loss(f') / mean loss(f)        what the feature costs: above 0 the model does better without it
 
-    overused   without is above 0, and at least 5 % of the loss
-    unused     use is between -1/2 and 1/2
-    unclear    the rest: the error of the measurement covers the border, or the model goes the right way, but not far enough
+    overused   use is below 0: the model goes the wrong way; and without is at least 5 % of the loss
+    unused     use is between -1/4 and 1/4, and the embedding moves with the feature no more than with others (at most
+               1.5 times as much as with the median one)
+    unclear    the rest: the error of the measurement covers a border, or the model goes the right way, but not far
 
-each by more than 2.6 standard errors over examples, which leaves 1 % to chance.
+where use counts with 2.6 standard errors over examples, which leaves 1 % to chance.
 
 Axes: N examples, L classes, M examples that were kept.
 """
@@ -23,17 +25,26 @@ from dataclasses import dataclass
 import numpy as np
 
 LEAST_COST = 0.05  # of the mean loss
-MOST_USE = 0.5
+MOST_USE = 0.25
+MOST_SENSITIVE = 1.5  # times the median
 _SURE = 2.576  # standard errors
 _LEAST_EXAMPLES = 30
 
 
 @dataclass(frozen=True, eq=False)
 class Removing:
-    """logits [M, L] of the first M examples without some units; `rest` [J] are the values that these then have."""
+    """logits [M, L] of the first M examples without some units; `rest` [J] are the values that these then have.
+
+    sensitivity  [J] how far the embedding moves with each, the mean over examples.
+    """
 
     without: Callable[[Sequence[int]], np.ndarray]
     rest: np.ndarray
+    sensitivity: np.ndarray
+
+    def hardly_seen(self, unit: int) -> bool:
+        """Whether the embedding moves no more with it than with others."""
+        return bool(self.sensitivity[unit] <= MOST_SENSITIVE * np.median(self.sensitivity))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +82,12 @@ def measured_effect(
     size = max(float((wanted**2).sum()), 1e-12)
     use = float((effect * wanted).sum()) / size
     slack = _SURE * float(np.sqrt((((effect - use * wanted) * wanted).sum(1) ** 2).sum())) / size
-    losses = loss_of(scaled, labels)
-    cost = losses - loss_of(left, labels)
-    loss = max(float(losses.mean()), 1e-9)
-    sure = float(cost.mean()) - _SURE * float(cost.std(ddof=1)) / np.sqrt(count)
-    share = float(cost.mean()) / loss
-    if sure > 0 and share >= LEAST_COST:
+    loss = max(float(loss_of(scaled, labels).mean()), 1e-9)
+    share = 1 - float(loss_of(left, labels).mean()) / loss
+    if use + slack < 0 and share >= LEAST_COST:
         return "overused", use, share
-    return "unused" if abs(use) + slack < MOST_USE else "unclear", use, share
+    unused = abs(use) + slack < MOST_USE and removing.hardly_seen(unit)
+    return "unused" if unused else "unclear", use, share
 
 
 def temperature(logits: np.ndarray, labels: np.ndarray) -> float:

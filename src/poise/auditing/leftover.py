@@ -33,7 +33,7 @@ import numpy as np
 
 from poise.auditing.effects import Push, Removing, loss_of, measured_effect, softmax, temperature
 
-LEVEL = 0.02
+LEVEL = 0.01
 LEAST_GAIN = 0.05  # of the mean loss
 _PERMUTATIONS = 500
 _LEAST_EXAMPLES = 30
@@ -112,7 +112,8 @@ def leftover(
     culprits = [one.unit for one in found if one.kind != "unused" and (one.use or 0.0) < 0]
     if culprits and any(one.kind == "unused" for one in found):
         left = removing.without(culprits)
-        hits = _hits(left / warmth, labels[: len(left)], values[: len(left)], names, seed, values.shape[1])
+        known = labels[: len(left)]
+        hits = _hits(left / temperature(left, known), known, values[: len(left)], names, seed, values.shape[1])
         still = {one.unit for one, _ in hits if one.counts}
         found = [replace(o, kind="unclear") if o.kind == "unused" and o.unit not in still else o for o in found]
     return found

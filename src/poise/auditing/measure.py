@@ -61,7 +61,7 @@ def _measure(model: Classifier, batch: Batch, ids: range, plan: Plan) -> Measure
     s, halves = _sensitivity(model, x, ids, plan)
     rows: dict[str, Any] = {"label": y, "logits": logits, "embedding": z, **_ranked(u, s, halves, valid_features(x))}
     rows |= _perturbed(model, batch, z, u, s, ids, plan)
-    rows |= {} if isinstance(x, Tokens) else {"units": units(x)}
+    rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_sensitivity": units(s)}
     if plan.making is not None:
         assert isinstance(x, Tensor)
         rows |= _corrupted(model, x, y, ids, plan.making)

@@ -5,6 +5,7 @@ Axes: N examples, K strengths, C corruptions x severities.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,10 @@ from poise.auditing.intervals import Number, calibration, corrected, interval, m
 from poise.protocols import GROUPS
 from poise.robustness.output import Making
 
+_PLAIN = (
+    *("accuracy", "calibration_error", "rank_correlation", "observed_rank_correlation", "reliability", "top_overlap"),
+    *("near_gain", "far_gain", "near_shift", "far_shift", "near_accuracy", "far_accuracy"),
+)
 Cells = dict[str, dict[str, dict[str, Any]]]
 
 
@@ -69,6 +74,13 @@ def table_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Table:
         rows.get("corrupted_right", nothing).astype(float),
         rows.get("corrupted_confidence", nothing),
     )
+
+
+def number_names(corruptions: Sequence[str]) -> list[str]:
+    """What `numbers` gives, known before anything is measured."""
+    if not corruptions:
+        return list(_PLAIN)
+    return [*_PLAIN, *_means(Making(tuple(corruptions), (1,), "cifar", 0)), "corrupted_calibration_error"]
 
 
 def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Number]:

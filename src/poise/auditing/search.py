@@ -38,22 +38,24 @@ def search(
     if not collected.tokens:
         values = rows["units"].astype(float)
         titles = unit_names(collected.shape, tuple(features))
-        return leftover(logits, labels, values, _at_mean(model, collected, values.mean(0)), titles)
+        removing = _at_mean(model, collected, values.mean(0), rows["unit_sensitivity"].mean(0))
+        return leftover(logits, labels, values, removing, titles)
     counts = Counter(number for words in collected.words for number in {*words.tolist()})
     vocabulary = [number for number, count in counts.most_common(_WORDS) if count >= _OFTEN]
     if not vocabulary:
         return []
     places = {number: place for place, number in enumerate(vocabulary)}
-    values = np.zeros((len(labels), len(vocabulary)))
-    for row, words in enumerate(collected.words):
-        for number in words.tolist():
+    values, sensitivity = np.zeros((len(labels), len(vocabulary))), np.zeros(len(vocabulary))
+    for row, (words, s) in enumerate(zip(collected.words, collected.word_sensitivity, strict=True)):
+        for number, strength in zip(words.tolist(), s.tolist(), strict=True):
             if number in places:
                 values[row, places[number]] += 1
+                sensitivity[places[number]] += strength
     titles = [f"the word {word(number)!r}" for number in vocabulary]
-    return leftover(logits, labels, values, _removed(model, collected, vocabulary), titles)
+    return leftover(logits, labels, values, _removed(model, collected, vocabulary, sensitivity / values.sum(0)), titles)
 
 
-def _removed(model: Classifier, collected: Collected, vocabulary: Sequence[int]) -> Removing:
+def _removed(model: Classifier, collected: Collected, vocabulary: Sequence[int], sensitivity: np.ndarray) -> Removing:
     def without(chosen: Sequence[int]) -> np.ndarray:
         numbers = torch.tensor([vocabulary[place] for place in chosen])
 
@@ -63,10 +65,10 @@ def _removed(model: Classifier, collected: Collected, vocabulary: Sequence[int])
 
         return _logits(model, collected.inputs, change)
 
-    return Removing(without, np.zeros(len(vocabulary)))
+    return Removing(without, np.zeros(len(vocabulary)), sensitivity)
 
 
-def _at_mean(model: Classifier, collected: Collected, means: np.ndarray) -> Removing:
+def _at_mean(model: Classifier, collected: Collected, means: np.ndarray, sensitivity: np.ndarray) -> Removing:
     def without(chosen: Sequence[int]) -> np.ndarray:
         def change(x: Input) -> Input:
             assert isinstance(x, Tensor)
@@ -76,7 +78,7 @@ def _at_mean(model: Classifier, collected: Collected, means: np.ndarray) -> Remo
 
         return _logits(model, collected.inputs, change)
 
-    return Removing(without, means)
+    return Removing(without, means, sensitivity)
 
 
 @torch.no_grad()

@@ -16,8 +16,8 @@ from poise.auditing.confusions import confusions
 from poise.auditing.numbers import Table, corruption_cells, numbers, perturbation, plane_draws, table_of
 from poise.auditing.plan import Plan
 from poise.auditing.result import Audit
-from poise.auditing.slices import rare_classes, slices
 from poise.auditing.search import search
+from poise.auditing.slices import rare_classes, slices
 from poise.auditing.verdict import LEAST_FAR, MOST_NEAR_SHIFT, NEUTRAL, SURE, from_classes, from_features, judge
 from poise.classifier import Classifier
 from poise.features.sensitivity import JacobianSensitivity

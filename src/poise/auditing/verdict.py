@@ -15,7 +15,8 @@ data and sigma. The plane has three regions:
 A region is named if 95 % of the resamples of examples lie in it; otherwise the verdict is "undecided" and says between
 what. A model whose least useful features move its embedding by half of the typical distance of two examples is brittle
 wherever it lies. The errors decide as well: a feature that goes with them (leftover.py) is unused, which is
-over-robust, or overused, which is brittle; a class of which most is taken for one other (confusions.py) is over-robust.
+over-robust, or overused, which is brittle, or it is not clear which, which is undecided; a class of which most is taken
+for one other (confusions.py) is over-robust.
 A model that is not clearly better than guessing is undecided: its utility says nothing.
 """
 
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.confusions import Confusion
+from poise.auditing.effects import MOST_USE
 from poise.auditing.intervals import Number
 from poise.auditing.leftover import Leftover
 
@@ -69,11 +71,12 @@ def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Finding
     shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
     sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
     findings = [*_from_shift(numbers["near_shift"]), *from_errors]
-    if not from_errors and not accuracy.low > chance:
+    findings = [each for each in findings if each[0] != UNDECIDED] or findings
+    if all(name == UNDECIDED for name, _ in from_errors) and not accuracy.low > chance:
         than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
         return Verdict((UNDECIDED,), f"undecided: {than}, so its utility says nothing.", shares)
     parts = [] if findings and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
-    parts += findings
+    parts += findings if sure in (FOLLOWS, UNDECIDED) else [each for each in findings if each[0] != UNDECIDED]
     names = tuple(dict.fromkeys(name for name, _ in parts))
     return Verdict(names, " ".join(f"{name}: {reason}" for name, reason in parts), shares)
 
@@ -107,6 +110,10 @@ def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) ->
 def from_features(errors: Sequence[Leftover]) -> Findings:
     """What features that go with the errors say, those that are surest first."""
     sure = [each for each in errors if each.counts and each.kind != "unclear"]
+    doubtful = [each for each in errors if each.counts and (each.use is None or each.use < MOST_USE)]
+    if not sure and doubtful:
+        first = f"its errors go with {doubtful[0].name} (p = {doubtful[0].p:.3f})"
+        return [(UNDECIDED, f"{first}, but whether it makes too much or too little of that is not clear.")]
     return [_of_kind([each for each in sure if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in sure)]
 
 

@@ -71,7 +71,7 @@ def errors_section(audited: Audited) -> Markup:
     if not rows and not taken:
         return Markup()
     head = ["feature", "to the embedding it is", "with errors in class", "of the loss to be had", "p"]
-    note = "The features that go with the errors most; those with p < .02 and 5 % of the loss count."
+    note = "The features that go with the errors most; those with p < .01 and 5 % of the loss count."
     return join(
         [
             element("h3", "What the errors go with"),
