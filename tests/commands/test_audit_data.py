@@ -88,6 +88,8 @@ def test_a_table(home: Path, monkeypatch, capsys) -> None:
     assert poise(monkeypatch, "nets.py:table", "--data", "table.npz", "--size", "32") == 0
     found = facts(home)
     assert found["data"]["shape"] == [6] and found["examples"] == 80
+    assert found["data"]["feature_names"] == list("abcdef")
+    assert "c: utility" in (home / "audit" / "index.html").read_text()
     assert found["notes"][0] == "--size means nothing for a table" and "standardized" in found["notes"][1]
     assert found["telling"][0]["source"].startswith("row ")
     rows = [line.split(",") for line in (home / "audit" / "examples.csv").read_text().splitlines()]

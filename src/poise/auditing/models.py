@@ -202,8 +202,13 @@ def _module(name: str) -> Any:
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(path.stem, module)
-        _called(lambda: spec.loader.exec_module(module), name)  # type: ignore[union-attr]
+        held = sys.modules.setdefault(path.stem, module)
+        try:
+            _called(lambda: spec.loader.exec_module(module), name)  # type: ignore[union-attr]
+        except AuditError:
+            if held is module:
+                del sys.modules[path.stem]
+            raise
         return module
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -71,6 +71,7 @@ def summed_up(
             "kind": "tokens" if collected.tokens else "tensor",
             "shape": list(collected.shape),
             "class_names": [str(each) for each in names.classes],
+            "feature_names": [str(each) for each in names.features],
             "classes_seen": len(counts),
         },
         "settings": _settings(plan),

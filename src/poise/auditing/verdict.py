@@ -40,6 +40,7 @@ NEUTRAL = 1.0
 MOST_NEAR_SHIFT = 0.5
 SURE = 0.95
 _SHOWN = 3
+_MANY = 100
 Findings = list[tuple[str, str]]
 
 
@@ -148,4 +149,4 @@ def _words(gain: Number) -> str:
 
 
 def _times(near: Number, far: Number) -> str:
-    return f"{far.value / near.value:.1f} times" if near.value > 1e-6 else "many times"
+    return f"{far.value / near.value:.1f} times" if far.value < _MANY * near.value else f"more than {_MANY} times"
