@@ -233,6 +233,9 @@ def test_pixels_that_are_not_in_0_to_1(tmp_path: Path) -> None:
         np.savez(tmp_path / f"{name}.npz", x=array, y=y)
         with pytest.raises(AuditError, match=r"values from .* save them as uint8, or as floats in \[0, 1\]"):
             open_pictures(str(tmp_path / f"{name}.npz"), None, None, None)
+    np.savez(tmp_path / "nan.npz", x=np.where(x > 3, np.nan, 0), y=y)
+    with pytest.raises(AuditError, match="not finite"):
+        open_pictures(str(tmp_path / "nan.npz"), None, None, None)
     np.savez(tmp_path / "whole.npz", x=x, y=y)
     np.savez(tmp_path / "bytes.npz", x=x.astype(np.uint8), y=y)
     whole, bytes_ = (open_pictures(str(tmp_path / f"{name}.npz"), None, None, None) for name in ("whole", "bytes"))

@@ -28,6 +28,13 @@ def wider():
     return network(3, 1323)
 def table():
     return network(2, 6)
+class Moody(torch.nn.Flatten):
+    def forward(self, x):
+        if len(x) > 4:
+            raise KeyError("too many")
+        return super().forward(x)
+def moody():
+    return network(first=Moody())
 class Stopping(torch.nn.Flatten):
     def forward(self, x):
         with open("passes", "a") as passes:
@@ -70,6 +77,7 @@ def facts(home: Path) -> dict:
         (("nets.py:network", "nets.py:wider", "--data", "test.npz"), "nets.py:wider cannot take pictures [3, 20, 20]"),
         (("nets.py:network", "nets.py:other", "--data", "test.npz"), "nets.py:other has 4 classes, nets.py:network"),
         (("nets.py:network", "--reference", "nets.py:wider", "--data", "test.npz"), "nets.py:wider cannot take"),
+        (("nets.py:moody", "--data", "test.npz", *FEW), "failed on the data with KeyError (line 16 of nets.py): 'too"),
         (("nets.py:network", "--head", "1", "--data", "test.npz"), "'1' is not the model's last layer"),
         (("nets.py:network", "--data", "table.npz"), "nets.py:network cannot take rows of 6 columns"),
         (("nets.py:table", "--normalize", "half", "--data", "table.npz"), "--normalize is for pictures"),

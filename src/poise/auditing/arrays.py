@@ -105,7 +105,7 @@ def _unit(name: str, x: np.ndarray) -> tuple[float, tuple[str, ...]]:
     """What the values are divided by; floats far outside [0, 1] are refused, since the model may mean either."""
     if x.dtype == np.uint8:
         return 255.0, ()
-    low, high = _range(x)
+    low, high = _range(name, x)
     if x.dtype.kind in "iu" and low >= 0 and 1 < high <= 255:
         return 255.0, (f"{name} holds whole numbers up to {high:g}, taken for pixels of 0 to 255",)
     if max(-low, high) > _FAR:
@@ -117,9 +117,12 @@ def _unit(name: str, x: np.ndarray) -> tuple[float, tuple[str, ...]]:
     return 1.0, (told,) if outside else ()
 
 
-def _range(x: np.ndarray) -> tuple[float, float]:
+def _range(name: str, x: np.ndarray) -> tuple[float, float]:
     some = x[:: max(1, len(x) // _LOOKED_AT)]
-    return (float(np.nanmin(some)), float(np.nanmax(some))) if some.size else (0.0, 0.0)
+    low, high = (float(some.min()), float(some.max())) if some.size else (0.0, 0.0)
+    if not np.isfinite([low, high]).all():
+        raise AuditError(f"{name} has values that are not finite: fill or drop them first")
+    return low, high
 
 
 def _rows(x: np.ndarray, rows: Sequence[int]) -> Tensor:

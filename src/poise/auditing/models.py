@@ -182,10 +182,10 @@ def _called(function: Callable[[], Any], name: str) -> Any:
     try:
         return function()
     except Exception as error:  # whatever the user's own code raises
-        raise AuditError(f"{name} raised {_raised(error)}") from None
+        raise AuditError(f"{name} raised {raised(error)}") from None
 
 
-def _raised(error: Exception) -> str:
+def raised(error: Exception) -> str:
     """The kind of an error, the line of the user's code that it comes from, and its own first line."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
@@ -217,7 +217,7 @@ def _module(name: str) -> Any:
     except ModuleNotFoundError as error:
         raise AuditError(f"{name} cannot be imported ({error}): is it on the path?") from None
     except Exception as error:  # whatever the user's own code raises
-        raise AuditError(f"{name} raised {_raised(error)}") from None
+        raise AuditError(f"{name} raised {raised(error)}") from None
 
 
 def _whole_pickle(path: Path, trust: bool) -> nn.Module:

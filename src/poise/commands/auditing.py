@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
+from traceback import extract_tb
 
 import typer
 
@@ -16,7 +17,7 @@ from poise.auditing.audit import SAMPLE, audit
 from poise.auditing.compare import Comparison, compare
 from poise.auditing.conditions import Condition, read_condition, require_measured
 from poise.auditing.errors import AuditError
-from poise.auditing.models import with_options
+from poise.auditing.models import raised, with_options
 from poise.auditing.numbers import number_names
 from poise.auditing.plan import chosen, why_not
 from poise.auditing.result import Audit, write_audit
@@ -31,6 +32,8 @@ from poise.features.utility import GradientUtility, RemovalUtility
 from poise.reporting.audit_page import audit_page
 from poise.reporting.audits import load_audit
 from poise.reporting.files import RecordError, write_whole
+
+_POISE = Path(__file__).parents[1]
 
 
 def carry_out(order: Order) -> None:
@@ -176,8 +179,15 @@ def _failures() -> Iterator[None]:
         sys.exit(f"poise: {with_options(str(error))}")
     except ModuleNotFoundError as error:
         sys.exit(f'poise: {error.name or error} is missing: pip install "poise[experiments]"')
-    except (RuntimeError, IndexError) as error:
-        first = (str(error).splitlines() or [""])[0]
-        sys.exit(f"poise: the model failed on the data: {type(error).__name__}: {first}")
     except OSError as error:
         sys.exit(f"poise: {error.filename or ''}: {error.strerror or error}")
+    except Exception as error:
+        if not isinstance(error, RuntimeError | IndexError) and not _in_code_of_user(error):
+            raise
+        sys.exit(f"poise: the model failed on the data with {raised(error)}")
+
+
+def _in_code_of_user(error: Exception) -> bool:
+    """Whether it was raised below a function that is neither of Poise nor of an installed package."""
+    files = [Path(frame.filename) for frame in extract_tb(error.__traceback__)]
+    return any(_POISE not in file.parents and "site-packages" not in file.parts for file in files)
