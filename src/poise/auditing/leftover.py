@@ -41,6 +41,7 @@ _CLASSES = 50
 _SHOWN = 5
 _CONSTANT = 1e-9
 _FURTHEST = 8.0  # Newton steps
+_WORTH_FITTING = 0.2  # p
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Leftover:
 
     kind     "unused", "overused" or "unclear".
     label    the class whose errors it goes with.
-    gain     the share of the mean loss that one weight on this feature would take off.
+    gain     the share of the mean loss that one weight on this feature would take off; 0 where p is .2 or more.
     p        of the permutation test, over all features and classes tried.
     use      the model's own use of the feature, relative to that weight: 0 is none, below 0 the wrong way.
     without  the share of the mean loss that goes when the feature is taken away; below 0 the loss grows.
@@ -104,25 +105,31 @@ def leftover(
     """
     found = []
     warmth = temperature(logits, labels)
-    for one, push in _hits(logits / warmth, labels, values, names, seed, _SHOWN):
+    for one, push in _hits(logits / warmth, labels, values, names, seed):
         found.append(one)
         if one.counts:
             kind, use, without = measured_effect(logits, labels, push, removing, one.unit, warmth)
             found[-1] = replace(one, kind=kind, use=use, without=without)
     culprits = [one.unit for one in found if one.kind != "unused" and (one.use or 0.0) < 0]
-    if culprits and any(one.kind == "unused" for one in found):
+    unused = [one.unit for one in found if one.kind == "unused"]
+    if culprits and unused:
         left = removing.without(culprits)
         known = labels[: len(left)]
-        hits = _hits(left / temperature(left, known), known, values[: len(left)], names, seed, values.shape[1])
+        hits = _hits(left / temperature(left, known), known, values[: len(left)], names, seed, unused)
         still = {one.unit for one, _ in hits if one.counts}
         found = [replace(o, kind="unclear") if o.kind == "unused" and o.unit not in still else o for o in found]
     return found
 
 
 def _hits(
-    logits: np.ndarray, labels: np.ndarray, values: np.ndarray, names: Sequence[str], seed: int, most: int
+    logits: np.ndarray,
+    labels: np.ndarray,
+    values: np.ndarray,
+    names: Sequence[str],
+    seed: int,
+    asked: Sequence[int] = (),
 ) -> list[tuple[Leftover, Push]]:
-    """Those with the largest |z|, the surest first, each with the change of the logits that it asks for."""
+    """Those with the largest |z|, or those asked for, the surest first, each with the change of the logits it wants."""
     usable = np.flatnonzero(values.std(0) > _CONSTANT)
     if len(labels) < _LEAST_EXAMPLES or not len(usable):
         return []
@@ -131,17 +138,18 @@ def _hits(
     for tests in (_overall(p, labels, values[:, usable], seed), _exceptions(p, labels, values[:, usable], seed)):
         if tests is None:
             continue
-        for column in np.argsort(-np.abs(tests.z).max(0), kind="stable")[:most]:
+        order = np.argsort(-np.abs(tests.z).max(0), kind="stable")
+        for column in [c for c in order if usable[c] in asked] if asked else order[:_SHOWN]:
             unit, row = int(usable[column]), int(np.abs(tests.z[:, column]).argmax())
             beaten = (1 + int((tests.chance >= abs(tests.z[row, column])).sum())) / (1 + len(tests.chance))
             push = Push(values[:, unit], tests.step[row, column], tests.inside[row])
-            best = _furthest(logits, labels, push)
-            gain = max(0.0, 1 - float(loss_of(logits + best * push.wanted(), labels).mean()) / loss)
             z, p_value = float(tests.z[row, column]), min(1.0, 2 * beaten)
+            best = _furthest(logits, labels, push) if p_value < _WORTH_FITTING else 0.0
+            gain = max(0.0, 1 - float(loss_of(logits + best * push.wanted(), labels).mean()) / loss)
             one = Leftover("unclear", unit, names[unit], tests.labels[row], z, gain, p_value)
             if unit not in found or (one.p, -abs(one.z)) < (found[unit][0].p, -abs(found[unit][0].z)):
                 found[unit] = one, replace(push, step=best * push.step)
-    return sorted(found.values(), key=lambda pair: (pair[0].p, -abs(pair[0].z)))[:most]
+    return sorted(found.values(), key=lambda pair: (pair[0].p, -abs(pair[0].z)))[: len(asked) or _SHOWN]
 
 
 def _overall(p: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int) -> _Tests | None:
@@ -184,7 +192,7 @@ def _furthest(logits: np.ndarray, labels: np.ndarray, push: Push) -> float:
     """The t of least loss of logits + t v d, between 0 and 8 Newton steps, by golden section: it is convex."""
     low, high, part = 0.0, _FURTHEST, (5**0.5 - 1) / 2
     wanted = push.wanted()
-    for _ in range(30):
+    for _ in range(20):
         left, right = high - part * (high - low), low + part * (high - low)
         if loss_of(logits + left * wanted, labels).mean() < loss_of(logits + right * wanted, labels).mean():
             high = right
