@@ -1,9 +1,9 @@
 """How often an audit calls planted models by their names: many samples of each, verdicts counted.
 
-    python benchmarks/audit_planted.py                     # 40 samples of 300 examples: two minutes on one core
+    python benchmarks/audit_planted.py                     # 40 samples of 300 examples: five minutes on one core
     python benchmarks/audit_planted.py --examples 100
 
-The models are those of tests/auditing/planted.py.
+The models are those of tests/auditing/planted.py and planted_text.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from statistics import fmean
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "auditing"))
 
 import planted
+import planted_text
 
 import poise
 
@@ -26,6 +27,10 @@ MODELS = {
     "blind to it": (planted.Switching(sees_planted=False), planted.rows),
     "over-sensitive, not read by the head": (planted.over_sensitive(), planted.plain_rows),
     "over-sensitive, read by the head": (planted.over_sensitive(read_by_head=1.0), planted.plain_rows),
+    "text, well-behaved": (planted_text.Reader(), planted_text.sentences),
+    "text, blind to a word": (planted_text.Reader(sees_not=False), planted_text.sentences),
+    "text, over-sensitive, read by the head": (planted_text.Reader(loud=4.0), planted_text.sentences),
+    "text, over-sensitive, not read": (planted_text.Reader(moved=6.0), planted_text.sentences),
 }
 
 
@@ -36,7 +41,7 @@ def main() -> None:
     words = parser.parse_args()
     for name, (model, rows) in MODELS.items():
         found = [
-            poise.audit(model, planted.batches(*rows(words.examples, seed + 10)), examples=words.examples)
+            poise.audit(model, planted_text.batches(*rows(words.examples, seed + 10)), examples=words.examples)
             for seed in range(words.samples)
         ]
         verdicts = Counter(" and ".join(audit.names) for audit in found)

@@ -22,11 +22,11 @@ LAYERS = [
 
 CONTRACTS = {
     "auditing": {
-        *("audit", "batches", "checkpoints", "collect", "confusions", "errors", "huggingface", "intervals", "leftover"),
-        *("measure", "numbers", "pictures", "plan", "result", "rows", "slices", "summing", "telling", "texts"),
-        *("units", "verdict", "weights"),
+        *("arrays", "audit", "batches", "checkpoints", "collect", "confusions", "effects", "errors", "examples"),
+        *("huggingface", "intervals", "leftover", "measure", "numbers", "pictures", "plan", "result", "rows", "search"),
+        *("slices", "summing", "telling", "texts", "units", "verdict", "weights", "wrappers"),
     },
-    "commands": {"audited", "auditing", "corrupting", "inputs", "progress", "reproduce", "results"},
+    "commands": {"audited", "auditing", "corrupting", "fitted", "inputs", "progress", "reproduce", "results"},
     "corruptions": {
         *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
     },

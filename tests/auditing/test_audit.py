@@ -134,7 +134,7 @@ def test_what_is_written(tmp_path: Path) -> None:
     page = found.save(tmp_path / "new" / "audit")
     assert json.loads((page.parent / "audit.json").read_text()) == found.facts
     rows = (page.parent / "examples.csv").read_text().splitlines()
-    assert len(rows) == 25 and rows[0].startswith("example,label,predicted,confidence")
+    assert len(rows) == 25 and rows[0].startswith("example,source,label,predicted,confidence,observed_rank_correlation")
     markup = page.read_text()
     ElementTree.fromstring(markup.split("\n", 1)[1])
     assert "a &lt;b&gt;" in markup and "http" not in markup.replace("http-equiv", "") and "<script" not in markup

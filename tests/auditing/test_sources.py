@@ -18,6 +18,7 @@ from poise.auditing.pictures import open_pictures
 from poise.auditing.rows import read_rows
 from poise.auditing.texts import open_texts, open_tokenizer
 from poise.auditing.weights import load_weights
+from poise.auditing.wrappers import Unscaled
 
 CODE = """
 import torch
@@ -25,6 +26,8 @@ def network():
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
 text = "no model"
+def broken():
+    return 1 / 0
 """
 
 
@@ -36,6 +39,8 @@ def model(word: str, **ways: object) -> Loaded:
 
 def test_a_function_of_a_file_and_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine_to_audit.py").write_text(CODE)
+    (tmp_path / "broken_to_audit.py").write_text("import torch\nnetwork = nothing\n")
+    (tmp_path / "notes.txt").write_text("no model")
     monkeypatch.chdir(tmp_path)
     x = torch.rand(2, 3, 4, 4)
     one, other = model("mine_to_audit.py:network"), model("mine_to_audit:network")
@@ -46,6 +51,11 @@ def test_a_function_of_a_file_and_of_a_module(tmp_path: Path, monkeypatch: pytes
         "mine_to_audit:text": "must return a torch.nn.Module",
         "nowhere.py:network": "is not a file",
         "no_such_module:network": "cannot be imported",
+        "mine_to_audit.py": "name the function of mine_to_audit.py",
+        "mine_to_audit.py:broken": r"broken raised ZeroDivisionError \(line \d+ of mine_to_audit.py\): division",
+        "broken_to_audit.py:network": "broken_to_audit.py raised NameError",
+        "broken_to_audit:network": "broken_to_audit raised NameError",
+        "notes.txt": "neither weights nor a model",
     }.items():
         with pytest.raises(AuditError, match=sentence):
             model(word)
@@ -171,9 +181,21 @@ def test_a_folder_of_class_folders(tmp_path: Path) -> None:
         in_classes_of(found, [], 10)
     with pytest.raises(AuditError, match="3 names of classes"):
         in_classes_of(found, ["a", "b", "c"], 2)
-    (tmp_path / "photos" / "cat" / "0.png").write_bytes(b"no picture")
-    with pytest.raises(AuditError, match=r"0.png cannot be read as a picture"):
-        list(found.batches([0]))
+    assert batch.sources == ["dog/2.png", "cat/0.png"]
+
+
+def test_a_damaged_picture_is_left_out_and_named(tmp_path: Path) -> None:
+    folder = photos(tmp_path / "photos")
+    (folder / "cat" / "0.png").write_bytes(b"no picture")
+    found = open_pictures(str(folder), None, None, 32)
+    (batch,) = found.batches(range(6))
+    assert batch.sources == ["cat/1.png", "cat/2.png", "dog/0.png", "dog/1.png", "dog/2.png"] and len(batch.x) == 5
+    assert found.left_out() == ["1 picture could not be read, and left out: cat/0.png"]
+    assert found.first(range(6)).sources == ["cat/1.png"]
+    for name in ("cat/1.png", "cat/2.png", "dog/0.png", "dog/1.png", "dog/2.png"):
+        (folder / name).write_bytes(b"")
+    with pytest.raises(AuditError, match=r"nothing that can be read: .*0.png cannot be read as a picture"):
+        open_pictures(str(folder), None, None, 32).first(range(6))
 
 
 def test_arrays_with_columns(tmp_path: Path) -> None:
@@ -183,9 +205,10 @@ def test_arrays_with_columns(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", y)
     one = open_pictures(str(tmp_path / "a.npz"), None, None, None)
     other = open_pictures(str(tmp_path / "x.npy"), tmp_path / "y.npy", None, None)
-    assert one.columns == {"site": ["a", "b"] * 3}
+    assert one.columns == {"site": ["a", "b"] * 3} and not one.notes and not other.notes
     (a,), (b,) = one.batches(range(6)), other.batches(range(6))
     torch.testing.assert_close(a.x, b.x)
+    assert a.sources == b.sources == [f"row {row}" for row in range(6)]
     (tmp_path / "m.tsv").write_text("when\n" + "day\nnight\n" * 3)
     assert open_pictures(str(tmp_path / "a.npz"), None, tmp_path / "m.tsv", None).columns["when"][1] == "night"
     np.save(tmp_path / "o.npy", np.array([{}], dtype=object), allow_pickle=True)
@@ -202,6 +225,64 @@ def test_arrays_with_columns(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(AuditError, match=sentence):
             open_pictures(str(words[0]), *words[1:], None)
+
+
+def test_pixels_that_are_not_in_0_to_1(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).integers(0, 256, (6, 20, 20, 3)), np.arange(6) % 2
+    for name, array in {"floats": x.astype(np.float32), "signed": x - 128.0, "large": x * 9}.items():
+        np.savez(tmp_path / f"{name}.npz", x=array, y=y)
+        with pytest.raises(AuditError, match=r"values from .* save them as uint8, or as floats in \[0, 1\]"):
+            open_pictures(str(tmp_path / f"{name}.npz"), None, None, None)
+    np.savez(tmp_path / "nan.npz", x=np.where(x > 3, np.nan, 0), y=y)
+    with pytest.raises(AuditError, match="not finite"):
+        open_pictures(str(tmp_path / "nan.npz"), None, None, None)
+    np.savez(tmp_path / "whole.npz", x=x, y=y)
+    np.savez(tmp_path / "bytes.npz", x=x.astype(np.uint8), y=y)
+    whole, bytes_ = (open_pictures(str(tmp_path / f"{name}.npz"), None, None, None) for name in ("whole", "bytes"))
+    torch.testing.assert_close(whole.read([0, 3]), bytes_.read([0, 3]))
+    assert "taken for pixels" in whole.notes[0] and not bytes_.notes
+    np.savez(tmp_path / "normal.npz", x=(x - 128) / 60, y=y)
+    assert "sigma is meant for" in open_pictures(str(tmp_path / "normal.npz"), None, None, None).notes[0]
+
+
+@pytest.mark.parametrize("layout", ["last", "first", "grey", "shared"])
+def test_utility_in_an_npz(layout: str, tmp_path: Path) -> None:
+    u = np.random.default_rng(0).random((4, 5, 6, 3)).astype(np.float32)
+    expected = torch.from_numpy(u).permute(0, 3, 1, 2)
+    if layout == "first":
+        u = u.transpose(0, 3, 1, 2)
+    if layout in ("grey", "shared"):
+        u, expected = u[..., 0], expected[:, :1].expand(-1, 3 if layout == "shared" else 1, -1, -1)
+    x = np.zeros((4, 5, 6, 3) if layout == "shared" else u.shape, np.uint8)
+    np.savez(tmp_path / "a.npz", x=x, y=np.arange(4) % 2, utility=u, other=np.zeros((2, 2)))
+    found = open_pictures(str(tmp_path / "a.npz"), None, None, None)
+    (batch,) = found.batches([2, 0])
+    torch.testing.assert_close(batch.given, expected[[2, 0]])
+    assert batch.given.shape == batch.x.shape
+    assert found.notes == ("arrays of a.npz that are no columns were left out: other [2, 2]",)
+    np.savez(tmp_path / "b.npz", x=x, y=np.arange(4) % 2, utility=u[:, :2])
+    with pytest.raises(AuditError, match="give one per feature"):
+        open_pictures(str(tmp_path / "b.npz"), None, None, None)
+
+
+def test_a_table_is_standardized_and_the_model_sees_it_as_it_is(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal([3, 0, 50], [1, 0, 20], (40, 3))
+    names = np.array(["age", "site", "weight"])
+    np.savez(tmp_path / "t.npz", x=x, y=np.arange(40) % 2, features=names, utility=abs(x), when=np.arange(40))
+    found = open_pictures(str(tmp_path / "t.npz"), None, None, None)
+    (batch,) = found.batches(range(40), 40)
+    torch.testing.assert_close(batch.x.mean(0), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(batch.x.std(0, correction=0), torch.tensor([1.0, 0.0, 1.0]))
+    assert found.features == ["age", "site", "weight"] and list(found.columns) == ["when"]
+    torch.testing.assert_close(batch.given, torch.from_numpy(abs(x)).float())
+    network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    seen = Unscaled(poise.split(network), *found.scale)
+    torch.testing.assert_close(seen(batch.x), network(torch.from_numpy(x).float()))
+    torch.testing.assert_close(seen.head(seen.embed(batch.x)), seen(batch.x))
+    np.save(tmp_path / "x.npy", np.where(x > 3, np.nan, x))
+    np.save(tmp_path / "y.npy", np.arange(40) % 2)
+    with pytest.raises(AuditError, match="not finite"):
+        open_pictures(str(tmp_path / "x.npy"), tmp_path / "y.npy", None, None)
 
 
 def test_sentences_with_a_tokenizer(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_two_models(home: Path, monkeypatch, capsys) -> None:
         (("nets.py:network", *FEW, "--out", "taken"), "taken holds something else"),
         (("nets.py:network", *FEW, "--sentence", "a b"), "--sentence needs data of sentences"),
         (("nets.py:network", *FEW, "--head", "7"), "has no layer '7'"),
-        (("nets.py:network", "--data", "large.npz"), "the model cannot take pictures [3, 24, 24]"),
+        (("nets.py:network", "--data", "large.npz"), "nets.py:network cannot take pictures [3, 24, 24]"),
         (("nets.py:network", "--data", "many.npz"), "has label 9, but the model has 3 classes"),
     ],
 )
@@ -122,8 +122,12 @@ def test_a_wrong_call_is_exit_code_2(home, monkeypatch, capsys, words: tuple[str
 
 
 def test_a_condition_on_what_was_not_measured_is_exit_code_2(home, monkeypatch, capsys) -> None:
-    assert poise(monkeypatch, "nets.py:network", *FEW, "--fail-if", "blur_accuracy<1") == 2
-    assert "was not measured" in capsys.readouterr().err
+    """It is said before the model is even looked for."""
+    for condition in ("blur_accuracy<1", "acuracy<1"):
+        assert poise(monkeypatch, "nowhere.py:network", *FEW, "--fail-if", condition) == 2
+        assert "will not be measured" in capsys.readouterr().err
+    words = ("nowhere.py:network", "--data", "words.tsv", "--fail-if", "noise_accuracy<1")
+    assert poise(monkeypatch, *words) == 2 and not (home / "audit").exists()
 
 
 @pytest.mark.miniature

@@ -18,13 +18,15 @@ _LABELS = ("labels", "label", "y")
 class Batch:
     """columns  what else is known of each example, {name: one value per example}, such as a source or a site.
 
-    given   the utility [B, *D] that the user brings, for utility from outside.
+    given    the utility [B, *D] that the user brings, for utility from outside.
+    sources  where each example comes from: a file, or "row 17".
     """
 
     x: Input
     y: Tensor
     columns: dict[str, list[str]]
     given: Tensor | None = None
+    sources: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -32,7 +34,8 @@ class Batch:
     def rows(self, part: slice) -> Batch:
         """Some of the examples."""
         columns = {name: values[part] for name, values in self.columns.items()}
-        return Batch(self.x[part], self.y[part], columns, None if self.given is None else self.given[part])
+        given, sources = (None if held is None else held[part] for held in (self.given, self.sources))
+        return Batch(self.x[part], self.y[part], columns, given, sources)  # type: ignore[arg-type]
 
 
 def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> Iterator[Batch]:
@@ -100,9 +103,10 @@ def _checked(x: Input, y: Tensor, columns: dict[str, list[str]] | None = None, g
             raise ValueError(f"column {name!r} has {len(values)} values for {len(y)} examples")
     if given is not None and given.shape != shape_of(x):
         raise ValueError(f"utility has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
-    return Batch(x, y.long(), columns or {}, given)
+    held = dict(columns or {})
+    return Batch(x, y.long(), held, given, held.pop("source", None))
 
 
 def _moved(batch: Batch, device: torch.device) -> Batch:
     given = None if batch.given is None else batch.given.to(device)
-    return Batch(batch.x.to(device), batch.y.to(device), batch.columns, given)
+    return Batch(batch.x.to(device), batch.y.to(device), batch.columns, given, batch.sources)

@@ -30,7 +30,7 @@ class Comparison:
         lines = [summary(self.one.facts), "", summary(self.other.facts), "", "the second minus the first"]
         for name, gap in self.differences.items():
             span = "" if gap["low"] is None else f"   {gap['low']:+.3f} to {gap['high']:+.3f}"
-            told = "" if gap["holm"] is None else f"   p = {gap['holm']:.4f}{' *' if gap['significant'] else ''}"
+            told = "" if gap["holm"] is None else f"   {_probability(gap['holm'])}{' *' if gap['significant'] else ''}"
             lines.append(f"{name.replace('_', ' '):30}{gap['mean']:+8.3f}{span}{told}")
         return "\n".join(lines)
 
@@ -84,6 +84,10 @@ def compare(one: Audit, other: Audit) -> Comparison:
                 "examples": gap.seeds,
             }
     return Comparison(one, other, found)
+
+
+def _probability(p: float) -> str:
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
 
 
 def _by_example(values: np.ndarray) -> dict[int, float]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, UNDECIDED
@@ -46,6 +47,15 @@ class Condition:
         if held is None:
             raise ValueError(f"{self.name!r} is not known: too few examples")
         return _WAYS[self.way](float(held), self.bound)
+
+
+def require_measured(conditions: Sequence[Condition], names: Sequence[str]) -> None:
+    """ValueError for a number that will not be measured."""
+    for each in conditions:
+        if not each.verdict and each.name not in names:
+            close = get_close_matches(each.name, names, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+            raise ValueError(f"--fail-if {each.text!r}: {each.name} will not be measured; {hint}")
 
 
 def read_condition(text: str) -> Condition:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from poise.auditing.errors import AuditError
-from poise.auditing.pictures import Pictures
+from poise.auditing.examples import Examples
 
 
 def sample(count: int, wanted: int, seed: int) -> list[int]:
@@ -17,7 +17,7 @@ def sample(count: int, wanted: int, seed: int) -> list[int]:
     return [int(row) for row in order[: min(wanted, count)]]
 
 
-def in_classes_of(found: Pictures, names: Sequence[str], num_classes: int) -> Pictures:
+def in_classes_of(found: Examples, names: Sequence[str], num_classes: int) -> Examples:
     """Labels as the model counts its classes: by name where its names are known, else in order.
 
     A folder with other classes than the model's cannot be put in order without the names.

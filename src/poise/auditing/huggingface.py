@@ -53,6 +53,15 @@ def from_folder(
     return model, int(side), classes, (processor.get("image_mean", half), processor.get("image_std", half))
 
 
+def longest_sentence(model: nn.Module) -> int | None:
+    """How many tokens the model has positions for; RoBERTa and its kin leave the first ones, up to padding, unused."""
+    config: Any = model.config
+    count = getattr(config, "max_position_embeddings", None)
+    if not isinstance(count, int) or count < 1:
+        return None
+    return count - (config.pad_token_id + 1) if "roberta" in str(config.model_type) else count
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(path.read_text())

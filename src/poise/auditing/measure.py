@@ -61,7 +61,7 @@ def _measure(model: Classifier, batch: Batch, ids: range, plan: Plan) -> Measure
     s, halves = _sensitivity(model, x, ids, plan)
     rows: dict[str, Any] = {"label": y, "logits": logits, "embedding": z, **_ranked(u, s, halves, valid_features(x))}
     rows |= _perturbed(model, batch, z, u, s, ids, plan)
-    rows |= _units(x, s)
+    rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_sensitivity": units(s)}
     if plan.making is not None:
         assert isinstance(x, Tensor)
         rows |= _corrupted(model, x, y, ids, plan.making)
@@ -149,13 +149,6 @@ def _moved(step: Step, x: Input, chosen: Tensor, ids: range, number: int, seed: 
         assert isinstance(one, Tensor)
         parts.append(one)
     return torch.cat(parts)
-
-
-def _units(x: Input, s: Tensor) -> dict[str, Tensor]:
-    """What the search for unused features needs."""
-    if isinstance(x, Tokens):
-        return {}
-    return {"units": units(x), "unit_sensitivity": units(s)}
 
 
 def _corrupted(model: Classifier, x: Tensor, y: Tensor, ids: range, making: Making) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,10 @@ from torch import Tensor, nn
 from poise.auditing.checkpoints import poise_model
 from poise.auditing.errors import AuditError
 from poise.auditing.weights import load_weights, unpickled
-from poise.models.normalize import Normalize
+from poise.auditing.wrappers import Normalized
 from poise.models.resnet_v2 import IMAGENET_MEAN, IMAGENET_STD
 from poise.models.split import split
+from poise.models.transformer import Transformer
 
 _HOMES = ("torchvision", "timm")
 
@@ -37,6 +38,8 @@ class Loaded:
     size       of the pictures it was made for; None where it takes any.
     classes    the names of its classes, where they are known.
     tokenizer  the folder of its tokenizer.
+    reads      "text" or "pictures", where that is known.
+    longest    how many tokens it takes at once, where that is known.
     """
 
     model: nn.Module
@@ -44,28 +47,8 @@ class Loaded:
     size: int | None = None
     classes: Sequence[str] = field(default=())
     tokenizer: Path | None = None
-
-
-class Normalized(nn.Module):
-    """A classifier for pictures in [0, 1], of one that wants them normalized."""
-
-    def __init__(self, inner: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
-        super().__init__()
-        self.normalize = Normalize(mean, std)
-        self.inner: Any = inner
-
-    @property
-    def head(self) -> Callable[[Tensor], Tensor]:
-        found: Callable[[Tensor], Tensor] = self.inner.head
-        return found
-
-    def embed(self, x: Tensor) -> Tensor:
-        z: Tensor = self.inner.embed(self.normalize(x))
-        return z
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.inner(self.normalize(x))
-        return logits
+    reads: str | None = None
+    longest: int | None = None
 
 
 def load_model(
@@ -77,13 +60,18 @@ def load_model(
         known = hasattr(found.model, "embed") and hasattr(found.model, "head")
         classifier: nn.Module = found.model if known else split(found.model, head)
     except ValueError as error:
-        raise AuditError(f"{word}: {str(error).replace('split(model, head=...)', '--head NAME')}") from None
+        raise AuditError(f"{word}: {with_options(str(error))}") from None
     if normalize is not None:
         mean_std = _normalization(normalize)
     if mean_std is not None:
         classifier = Normalized(classifier, *mean_std)
     classifier.eval()
-    return Loaded(classifier, found.name, found.size, found.classes, found.tokenizer)
+    return replace(found, model=classifier)
+
+
+def with_options(sentence: str) -> str:
+    """What `split` says, for the command line."""
+    return sentence.replace("split(model, head=...)", "--head NAME")
 
 
 MeanStd = tuple[Sequence[float], Sequence[float]]
@@ -97,12 +85,18 @@ def _find(word: str, weights: Path | None, network: str | None, trust: bool) -> 
     if rest and not path.exists():
         return Loaded(_from_function(home, rest, weights, trust), word), None
     if path.is_dir() and (path / "config.json").is_file():
-        from poise.auditing.huggingface import from_folder
+        from poise.auditing.huggingface import from_folder, longest_sentence
 
         model, size, classes, mean_std = from_folder(path, trust)
-        return Loaded(model, path.resolve().name, size, classes, path), mean_std
+        reads = "text" if size is None else "pictures"
+        name, longest = path.resolve().name, longest_sentence(model) if size is None else None
+        return Loaded(model, name, size, classes, path if size is None else None, reads, longest), mean_std
     if path.is_dir() or path.suffix == ".safetensors":
-        return Loaded(poise_model(path, network), _name(path)), None
+        ours = poise_model(path, network)
+        longest = ours.position.num_embeddings if isinstance(ours, Transformer) else None
+        return Loaded(ours, _name(path), longest=longest), None
+    if path.suffix == ".py":
+        raise AuditError(f"name the function of {word} that returns the model: {word}:FUNCTION")
     if path.is_file():
         return Loaded(_whole_pickle(path, trust), path.stem), None
     for each in _HOMES:
@@ -176,12 +170,28 @@ def _from_function(module: str, function: str, weights: Path | None, trust: bool
         found = getattr(_module(module), function)
     except AttributeError:
         raise AuditError(f"{module} has no {function!r}") from None
-    model = found() if callable(found) and not isinstance(found, nn.Module) else found
+    model = _called(found, f"{module}:{function}") if callable(found) and not isinstance(found, nn.Module) else found
     if not isinstance(model, nn.Module):
         raise AuditError(f"{module}:{function} gave a {type(model).__name__}: it must return a torch.nn.Module")
     if weights is not None:
         fill(model, load_weights(weights, trust), weights)
     return model
+
+
+def _called(function: Callable[[], Any], name: str) -> Any:
+    try:
+        return function()
+    except Exception as error:  # whatever the user's own code raises
+        raise AuditError(f"{name} raised {raised(error)}") from None
+
+
+def raised(error: Exception) -> str:
+    """The kind of an error, the line of the user's code that it comes from, and its own first line."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = "" if place is None else f" (line {place.tb_lineno} of {Path(place.tb_frame.f_code.co_filename).name})"
+    return f"{type(error).__name__}{where}: {(str(error).splitlines() or [''])[0]}"
 
 
 def _module(name: str) -> Any:
@@ -192,8 +202,13 @@ def _module(name: str) -> Any:
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(path.stem, module)
-        spec.loader.exec_module(module)
+        held = sys.modules.setdefault(path.stem, module)
+        try:
+            _called(lambda: spec.loader.exec_module(module), name)  # type: ignore[union-attr]
+        except AuditError:
+            if held is module:
+                del sys.modules[path.stem]
+            raise
         return module
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -201,6 +216,8 @@ def _module(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise AuditError(f"{name} cannot be imported ({error}): is it on the path?") from None
+    except Exception as error:  # whatever the user's own code raises
+        raise AuditError(f"{name} raised {raised(error)}") from None
 
 
 def _whole_pickle(path: Path, trust: bool) -> nn.Module:

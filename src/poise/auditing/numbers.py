@@ -5,6 +5,7 @@ Axes: N examples, K strengths, C corruptions x severities.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,10 @@ from poise.auditing.intervals import Number, calibration, corrected, interval, m
 from poise.protocols import GROUPS
 from poise.robustness.output import Making
 
+_PLAIN = (
+    *("accuracy", "calibration_error", "rank_correlation", "observed_rank_correlation", "reliability", "top_overlap"),
+    *("near_gain", "far_gain", "near_shift", "far_shift", "near_accuracy", "far_accuracy"),
+)
 Cells = dict[str, dict[str, dict[str, Any]]]
 
 
@@ -71,6 +76,13 @@ def table_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Table:
     )
 
 
+def number_names(corruptions: Sequence[str]) -> list[str]:
+    """What `numbers` gives, known before anything is measured."""
+    if not corruptions:
+        return list(_PLAIN)
+    return [*_PLAIN, *_means(Making(tuple(corruptions), (1,), "cifar", 0)), "corrupted_calibration_error"]
+
+
 def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Number]:
     """Every number by name; those of perturbation at the strength in the middle."""
     rho, reliability = corrected(table.half_correlation, table.halves)
@@ -95,7 +107,7 @@ def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.
     """One value per example behind each number that is a mean: what pairs of models are compared by."""
     found = {
         "accuracy": table.right,
-        "rank_correlation": table.rank_correlation,
+        "observed_rank_correlation": table.rank_correlation,
         "top_overlap": table.top_overlap,
         "near_gain": table.gain("near", middle),
         "far_gain": table.gain("far", middle),

@@ -115,18 +115,27 @@ def _making(
     names, levels = chosen(corruptions, severities)
     if not names:
         return None, ()
-    if x.ndim != 4 or x.shape[1] not in (1, 3):
-        return None, (f"no corruptions: they are made for pictures [B, 3, H, W], and x is {list(x.shape)}",)
-    if bool((x < 0).any() | (x > 1).any()):
-        return None, ("no corruptions: they need pictures in [0, 1]; put the normalization into the model",)
+    if reason := why_not(tuple(x.shape[1:])):
+        return None, (reason,)
+    low, high = float(x.min()), float(x.max())
+    if low < 0 or high > 1:
+        span = f"these run from {low:.3g} to {high:.3g}, for which sigma was not meant either"
+        return None, (
+            f"no corruptions: they need pictures in [0, 1], and {span}; put the normalization into the model",
+        )
     height, width = x.shape[2:]
     side = max(height, width)
     profile = "cifar" if side <= _SMALL else "tiny" if side <= _MIDDLE else "imagenet"
     making = Making(names, levels, profile, seed)
-    if min(height, width) < _LEAST:
-        return None, (f"no corruptions: pictures must be {_LEAST} pixels high and wide or more",)
     making.require_size(height, width)
     return making, ()
+
+
+def why_not(shape: tuple[int, ...]) -> str:
+    """Why examples of this shape cannot be corrupted; "" where they can."""
+    if len(shape) != 3 or shape[0] not in (1, 3):
+        return f"no corruptions: they are made for pictures [3, H, W], and an example is {list(shape)}"
+    return "" if min(shape[1:]) >= _LEAST else f"no corruptions: pictures must be {_LEAST} pixels high and wide or more"
 
 
 def chosen(

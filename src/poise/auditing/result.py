@@ -26,9 +26,10 @@ from poise.whole import new_file
 class Audit:
     """What was found out about one model; `print` shows it, `save` writes it.
 
-    facts   everything for JSON.
-    table   one row per example.
-    arrays  {"x_0", "u_0", "s_0", ...}: the telling examples that facts["telling"] names.
+    facts    everything for JSON.
+    table    one row per example.
+    arrays   {"x_0", "u_0", "s_0", ...}: the telling examples that facts["telling"] names.
+    sources  the file or the row of each example; "" where that is not known.
     """
 
     facts: dict[str, Any]
@@ -36,6 +37,7 @@ class Audit:
     making: Making | None = field(repr=False)
     columns: dict[str, list[str]] = field(repr=False)
     arrays: dict[str, np.ndarray] = field(repr=False)
+    sources: list[str] = field(repr=False, default_factory=list)
 
     @property
     def verdict(self) -> str:
@@ -103,15 +105,16 @@ def _csv(audit: Audit) -> str:
     table, middle = audit.table, audit.middle
     columns: dict[str, Any] = {
         "example": np.arange(len(table.label)),
+        "source": audit.sources or [""] * len(table.label),
         "label": table.label,
         "predicted": table.predicted,
         "confidence": table.confidence,
-        "rank_correlation": table.rank_correlation,
+        "observed_rank_correlation": table.rank_correlation,
         "top_overlap": table.top_overlap,
         "near_gain": table.gain("near", middle),
         "far_gain": table.gain("far", middle),
-        **audit.columns,
     }
+    columns |= {f"data.{name}" if name in columns else name: values for name, values in audit.columns.items()}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)

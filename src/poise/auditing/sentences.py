@@ -46,10 +46,11 @@ def _strip(
     entry = {
         "why": TYPED,
         "example": -1,
+        "source": None,
         "label": int(label),
         "predicted": int(label),
         "confidence": float(p.max()),
-        "rank_correlation": rho if rho == rho else None,
+        "observed_rank_correlation": rho if rho == rho else None,
         "near_gain": None,
         "far_gain": None,
         "words": [tokenizer.word(int(word)) for word in ids],

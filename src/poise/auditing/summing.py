@@ -13,19 +13,16 @@ import torch
 
 from poise.auditing.collect import Collected, embedding_distance
 from poise.auditing.confusions import confusions
-from poise.auditing.leftover import Leftover, leftover
 from poise.auditing.numbers import Table, corruption_cells, numbers, perturbation, plane_draws, table_of
 from poise.auditing.plan import Plan
 from poise.auditing.result import Audit
+from poise.auditing.search import search
 from poise.auditing.slices import rare_classes, slices
-from poise.auditing.units import unit_names
 from poise.auditing.verdict import LEAST_FAR, MOST_NEAR_SHIFT, NEUTRAL, SURE, from_classes, from_features, judge
 from poise.classifier import Classifier
 from poise.features.sensitivity import JacobianSensitivity
 
 VERSION = 1
-_WORDS = 1000  # of a vocabulary that are tested, the most frequent ones
-_OFTEN = 5  # sentences that a word must stand in
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ def summed_up(
     table = table_of(rows, embedding_distance(rows["embedding"]))
     counts = Counter(int(label) for label in table.label)
     found = numbers(table, plan.making, plan.middle)
-    errors = _leftover(rows, collected, names)
+    errors = search(model, rows, collected, names.features, lambda number: _word(number, names))
     chance = max(counts.values()) / len(table.label)
     draws = plane_draws(table, plan.middle)
     taken = confusions(table.label, table.predicted)
@@ -74,6 +71,7 @@ def summed_up(
             "kind": "tokens" if collected.tokens else "tensor",
             "shape": list(collected.shape),
             "class_names": [str(each) for each in names.classes],
+            "feature_names": [str(each) for each in names.features],
             "classes_seen": len(counts),
         },
         "settings": _settings(plan),
@@ -90,7 +88,7 @@ def summed_up(
         "telling": telling,
         "notes": [*plan.notes, *_warnings(table, counts, rows["logits"].shape[1])],
     }
-    return Audit(facts, table, plan.making, collected.columns, arrays)
+    return Audit(facts, table, plan.making, collected.columns, arrays, collected.sources)
 
 
 def _model(model: Classifier, name: str, rows: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -119,26 +117,6 @@ def _estimator(plan: Plan) -> dict[str, Any]:
     return {"probes": probes, "relative_error": 0.0 if probes is None else 1 / sqrt(2 * probes)}
 
 
-def _leftover(rows: dict[str, np.ndarray], collected: Collected, names: Names) -> list[Leftover]:
-    logits, labels = rows["logits"].astype(float), rows["label"]
-    if not collected.tokens:
-        titles = unit_names(collected.shape, tuple(names.features))
-        return leftover(logits, labels, rows["units"].astype(float), rows["unit_sensitivity"].mean(0), titles)
-    counts = Counter(word for words in collected.words for word in {*words.tolist()})
-    vocabulary = [word for word, count in counts.most_common(_WORDS) if count >= _OFTEN]
-    if not vocabulary:
-        return []
-    places = {word: place for place, word in enumerate(vocabulary)}
-    values, sensitivity = np.zeros((len(labels), len(vocabulary))), np.zeros((2, len(vocabulary)))
-    for row, (words, s) in enumerate(zip(collected.words, collected.word_sensitivity, strict=True)):
-        for word, strength in zip(words.tolist(), s.tolist(), strict=True):
-            if word in places:
-                values[row, places[word]] += 1
-                sensitivity[:, places[word]] += (strength, 1)
-    titles = [f"the word {_word(word, names)!r}" for word in vocabulary]
-    return leftover(logits, labels, values, sensitivity[0] / sensitivity[1].clip(1), titles)
-
-
 def _word(number: int, names: Names) -> str:
     return names.decode(number) if names.decode else str(number)
 
@@ -153,10 +131,11 @@ def _telling(
         entry: dict[str, Any] = {
             "why": why,
             "example": number,
+            "source": collected.sources[number] or None,
             "label": int(table.label[number]),
             "predicted": int(table.predicted[number]),
             "confidence": float(table.confidence[number]),
-            "rank_correlation": _known(table.rank_correlation[number]),
+            "observed_rank_correlation": _known(table.rank_correlation[number]),
             "near_gain": _known(table.gain("near", plan.middle)[number]),
             "far_gain": _known(table.gain("far", plan.middle)[number]),
         }

@@ -29,6 +29,9 @@ class Tokenizer(Protocol):
 
     def encode(self, sentences: Sequence[str]) -> Tokens: ...
 
+    def lengths(self, sentences: Sequence[str]) -> list[int]:
+        """How many tokens each has before it is cut."""
+
     def word(self, number: int) -> str: ...
 
 
@@ -51,7 +54,8 @@ class Texts:
             part = rows[start : start + size]
             columns = {name: [values[row] for row in part] for name, values in self.columns.items()}
             tokens = tokenizer.encode([self.sentences[row] for row in part])
-            yield Batch(tokens, torch.tensor([self.labels[row] for row in part]), columns)
+            y = torch.tensor([self.labels[row] for row in part])
+            yield Batch(tokens, y, columns, sources=[f"row {row}" for row in part])
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +78,9 @@ class HuggingFaceTokenizer:
         )
         special = found["special_tokens_mask"].bool() & found["attention_mask"].bool()
         return Tokens(found["input_ids"], found["attention_mask"], special, self.inner.pad_token_id or 0)
+
+    def lengths(self, sentences: Sequence[str]) -> list[int]:
+        return [len(ids) for ids in self.inner(list(sentences), truncation=False)["input_ids"]]
 
     def word(self, number: int) -> str:
         return str(self.inner.convert_ids_to_tokens(number)).replace("Ġ", "").replace("▁", "")
@@ -100,6 +107,11 @@ class FastTokenizer:
             special[place, : len(row.ids)] = torch.tensor(row.special_tokens_mask, dtype=torch.bool)
         mask = torch.arange(length)[None] < torch.tensor([len(row.ids) for row in rows])[:, None]
         return Tokens(ids, mask, special)
+
+    def lengths(self, sentences: Sequence[str]) -> list[int]:
+        self.inner.no_truncation()
+        self.inner.no_padding()
+        return [len(row.ids) for row in self.inner.encode_batch(list(sentences))]
 
     def word(self, number: int) -> str:
         return str(self.inner.id_to_token(number))

@@ -28,6 +28,29 @@ def units(values: Tensor) -> Tensor:
     return F.adaptive_avg_pool1d(rows[:, None], _COLUMNS)[:, 0] if rows.shape[1] > _COLUMNS else rows
 
 
+def shifted(x: Tensor, unit: int, amount: Tensor) -> Tensor:
+    """x [B, *D] with `amount` [B] added to every feature of a unit."""
+    if x.ndim == 4:
+        height, width = (min(_GRID, side) for side in x.shape[2:])
+        channel, cell = divmod(unit, height * width)
+        (top, bottom), (left, right) = (
+            _ends(place, side, count)
+            for place, side, count in zip(divmod(cell, width), x.shape[2:], (height, width), strict=True)
+        )
+        moved = x.clone()
+        moved[:, channel, top:bottom, left:right] += amount[:, None, None]
+        return moved
+    moved = x.clone().flatten(1)
+    first, last = _ends(unit, moved.shape[1], min(_COLUMNS, moved.shape[1]))
+    moved[:, first:last] += amount[:, None]
+    return moved.view(x.shape)
+
+
+def _ends(place: int, side: int, count: int) -> tuple[int, int]:
+    """Where a run of an adaptive mean begins and ends."""
+    return place * side // count, -((-(place + 1) * side) // count)
+
+
 def unit_names(shape: torch.Size, names: tuple[str, ...] = ()) -> list[str]:
     """What a unit is called, for features of one example of this shape [*D]; `names` are those of a table's columns."""
     if len(shape) == 3:

@@ -15,7 +15,8 @@ data and sigma. The plane has three regions:
 A region is named if 95 % of the resamples of examples lie in it; otherwise the verdict is "undecided" and says between
 what. A model whose least useful features move its embedding by half of the typical distance of two examples is brittle
 wherever it lies. The errors decide as well: a feature that goes with them (leftover.py) is unused, which is
-over-robust, or overused, which is brittle; a class of which most is taken for one other (confusions.py) is over-robust.
+over-robust, or overused, which is brittle, or it is not clear which, which is undecided; a class of which most is taken
+for one other (confusions.py) is over-robust.
 A model that is not clearly better than guessing is undecided: its utility says nothing.
 """
 
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.confusions import Confusion
+from poise.auditing.effects import MOST_USE
 from poise.auditing.intervals import Number
 from poise.auditing.leftover import Leftover
 
@@ -38,6 +40,7 @@ NEUTRAL = 1.0
 MOST_NEAR_SHIFT = 0.5
 SURE = 0.95
 _SHOWN = 3
+_MANY = 100
 Findings = list[tuple[str, str]]
 
 
@@ -69,11 +72,12 @@ def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Finding
     shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
     sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
     findings = [*_from_shift(numbers["near_shift"]), *from_errors]
-    if not from_errors and not accuracy.low > chance:
+    findings = [each for each in findings if each[0] != UNDECIDED] or findings
+    if all(name == UNDECIDED for name, _ in from_errors) and not accuracy.low > chance:
         than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
         return Verdict((UNDECIDED,), f"undecided: {than}, so its utility says nothing.", shares)
     parts = [] if findings and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
-    parts += findings
+    parts += findings if sure in (FOLLOWS, UNDECIDED) else [each for each in findings if each[0] != UNDECIDED]
     names = tuple(dict.fromkeys(name for name, _ in parts))
     return Verdict(names, " ".join(f"{name}: {reason}" for name, reason in parts), shares)
 
@@ -105,18 +109,24 @@ def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) ->
 
 
 def from_features(errors: Sequence[Leftover]) -> Findings:
-    """What a feature that goes with the errors says."""
-    found = next((each for each in errors if each.counts and each.kind != "unclear"), None)
-    if found is None:
-        return []
-    alike = [each.name for each in errors if each.counts and each.kind == found.kind][:_SHOWN]
+    """What features that go with the errors say, those that are surest first."""
+    sure = [each for each in errors if each.counts and each.kind != "unclear"]
+    doubtful = [each for each in errors if each.counts and (each.use is None or each.use < MOST_USE)]
+    if not sure and doubtful:
+        first = f"its errors go with {doubtful[0].name} (p = {doubtful[0].p:.3f})"
+        return [(UNDECIDED, f"{first}, but whether it makes too much or too little of that is not clear.")]
+    return [_of_kind([each for each in sure if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in sure)]
+
+
+def _of_kind(features: Sequence[Leftover]) -> tuple[str, str]:
+    found, alike = features[0], [each.name for each in features][:_SHOWN]
     named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
-    much = f"about {found.gain:.0%}" if found.gain < 1 else "much"  # a second-order estimate, which may overshoot
-    worth = f"one weight on {'it' if len(alike) == 1 else 'the first'} would take {much} off the loss"
-    sure = f"(p = {found.p:.3f})"
+    it, sure = "it" if len(alike) == 1 else "the first", f"(p = {found.p:.3f})"
     if found.kind == "unused":
-        return [(OVER_ROBUST, f"it ignores {named}; its errors go with that: {worth} {sure}.")]
-    return [(BRITTLE, f"it makes too much of {named}, and errs by that: {worth} {sure}.")]
+        worth = f"one weight on {it} would take about {found.gain:.0%} off the loss"
+        return OVER_ROBUST, f"it ignores {named}; its errors go with that: {worth} {sure}."
+    worth = f"without {it}, its loss is {found.without or 0:.0%} lower"
+    return BRITTLE, f"it makes too much of {named}, and errs by that: {worth} {sure}."
 
 
 def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
@@ -139,4 +149,4 @@ def _words(gain: Number) -> str:
 
 
 def _times(near: Number, far: Number) -> str:
-    return f"{far.value / near.value:.1f} times" if near.value > 1e-6 else "many times"
+    return f"{far.value / near.value:.1f} times" if far.value < _MANY * near.value else f"more than {_MANY} times"

@@ -45,6 +45,10 @@ def unpickled(path: Path, trust: bool) -> Any:
     """What a pickle holds; unpickling runs code of the file, so the user must have said that it is trusted."""
     if not path.is_file():
         raise AuditError(f"{path} is not a file")
+    with path.open("rb") as stream:
+        start = stream.read(2)
+    if start != b"PK" and start[:1] != b"\x80":
+        raise AuditError(f"{path} holds neither weights nor a model: it is no safetensors file and no pickle of torch")
     if not trust:
         raise AuditError(f"{path} is a pickle, which can run code: convert it to safetensors, or say --trust")
     try:

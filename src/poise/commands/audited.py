@@ -1,21 +1,17 @@
-"""What `poise audit` is given: its words, the models they mean, and the data fitted to them."""
+"""What `poise audit` is given: its words, and the models they mean."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from poise.auditing.batches import Batch
 from poise.auditing.errors import AuditError
-from poise.auditing.fitting import in_classes_of, sample
 from poise.auditing.models import Loaded, load_model
-from poise.auditing.pictures import open_pictures
-from poise.auditing.summing import Names
-from poise.auditing.texts import Tokenizer, is_text, open_texts, open_tokenizer
+from poise.auditing.plan import PROBES
+from poise.auditing.texts import is_text
+
+LENGTH = 128  # tokens of a sentence
 
 
 @dataclass(frozen=True)
@@ -54,32 +50,26 @@ class Order:
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
-    """What every model of the command sees."""
-
-    batches: Callable[[], Iterable[Batch]]
-    names: Names
-    count: int
-    tokenizer: Tokenizer | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class Ready:
     """A model on its device, with the one whose utility is taken for the truth."""
 
     loaded: Loaded
     reference: Loaded | None
 
+    @property
+    def each(self) -> list[Loaded]:
+        return [self.loaded] if self.reference is None else [self.loaded, self.reference]
+
     def to(self, device: Any) -> Ready:
-        for each in (self.loaded, self.reference):
-            if each is not None:
-                each.model.to(device)
+        for each in self.each:
+            each.model.to(device)
         return self
 
 
 def load(order: Order, number: int) -> Ready:
     weights = order.weights[number] if order.weights else None
-    ways: dict[str, Any] = {"network": order.network, "normalize": order.normalize, "trust": order.trust}
+    normalize = None if is_text(order.data) else order.normalize
+    ways: dict[str, Any] = {"network": order.network, "normalize": normalize, "trust": order.trust}
     loaded = load_model(order.models[number], weights=weights, head=order.head, **ways)
     reference = None if order.reference is None else load_model(order.reference, weights=None, head=None, **ways)
     twice = len(order.models) == 2 and (weights is not None or order.models[0] == order.models[1])
@@ -88,45 +78,29 @@ def load(order: Order, number: int) -> Ready:
     )
 
 
-def data_for(order: Order, ready: Ready, wanted: int) -> Data:
-    loaded = ready.loaded
-    names = lines_of(order.classes) if order.classes is not None else list(loaded.classes)
+def ignored_options(order: Order, table: bool) -> list[str]:
+    """A note on the options that mean nothing for these data."""
+    of_pictures = {
+        "--corruptions": order.corruptions not in ("fast", "none"),
+        "--size": order.size is not None,
+        "--normalize": order.normalize is not None,
+    }
+    of_tensors = {"--labels": order.labels is not None, "--metadata": order.metadata is not None}
+    of_text = {
+        "--tokenizer": order.tokenizer is not None,
+        "--text-column": order.text_column is not None,
+        "--label-column": order.label_column is not None,
+        "--max-length": order.max_length != LENGTH,
+    }
     if is_text(order.data):
-        place = order.tokenizer or loaded.tokenizer
-        if place is None:
-            raise AuditError("sentences need a tokenizer: --tokenizer with a tokenizer.json, vocab.txt or folder")
-        tokenizer = open_tokenizer(place, order.max_length)
-        texts = open_texts(order.data, order.text_column, order.label_column, names)
-        rows = sample(len(texts), wanted, order.seed)
-        texts = replace(texts, columns=_kept(texts.columns, order.slices))
-        called = Names(data=texts.name, classes=texts.classes, decode=tokenizer.word)
-        return Data(lambda: texts.batches(rows, tokenizer), called, len(rows), tokenizer)
-    pictures = open_pictures(order.data, order.labels, order.metadata, order.size or loaded.size)
-    probe = next(iter(pictures.batches([0])))
-    device = next(loaded.model.parameters()).device
-    num_classes = _outputs(loaded.model, probe.x.to(device))
-    pictures = in_classes_of(pictures, names, num_classes)
-    pictures = replace(pictures, columns=_kept(pictures.columns, order.slices))
-    rows = sample(len(pictures), wanted, order.seed)
-    called = Names(data=pictures.name, classes=pictures.classes, rare=pictures.rare)
-    return Data(lambda: pictures.batches(rows), called, len(rows))
-
-
-def _outputs(model: Any, x: Any) -> int:
-    try:
-        with torch.no_grad():
-            return int(model(x).shape[1])
-    except RuntimeError as error:
-        raise AuditError(f"the model cannot take pictures {list(x.shape[1:])}: {str(error).splitlines()[0]}") from None
-
-
-def _kept(columns: dict[str, list[str]], wanted: list[str] | None) -> dict[str, list[str]]:
-    if wanted is None:
-        return columns
-    for name in wanted:
-        if name not in columns:
-            raise AuditError(f"no column is called {name!r}: there are {', '.join(columns) or 'none'}")
-    return {name: columns[name] for name in wanted}
+        what, options = "text", {**of_pictures, **of_tensors, "--probes": order.probes != PROBES}
+    elif table:
+        what, options = "a table", {**of_pictures, **of_text}
+    else:
+        alone = {"--labels": order.labels is not None and not order.data.endswith(".npy")}
+        what, options = "pictures", {**of_text, **alone}
+    given = [name for name, is_given in options.items() if is_given]
+    return [f"{' and '.join(given)} {'means' if len(given) == 1 else 'mean'} nothing for {what}"] if given else []
 
 
 def lines_of(path: Path) -> list[str]:

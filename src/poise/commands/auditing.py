@@ -9,51 +9,80 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
+from traceback import extract_tb
 
 import typer
 
 from poise.auditing.audit import SAMPLE, audit
 from poise.auditing.compare import Comparison, compare
-from poise.auditing.conditions import Condition, read_condition
+from poise.auditing.conditions import Condition, read_condition, require_measured
 from poise.auditing.errors import AuditError
-from poise.auditing.plan import chosen
+from poise.auditing.models import raised, with_options
+from poise.auditing.numbers import number_names
+from poise.auditing.plan import chosen, why_not
 from poise.auditing.result import Audit, write_audit
 from poise.auditing.sentences import with_sentences
-from poise.commands.audited import Data, Order, Ready, data_for, lines_of, load
+from poise.auditing.texts import is_text
+from poise.commands.audited import Order, Ready, lines_of, load
+from poise.commands.fitted import Data, fitted
 from poise.commands.progress import counting
 from poise.commands.reproduce import device_of
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
 from poise.reporting.audit_page import audit_page
+from poise.reporting.audits import load_audit
 from poise.reporting.files import RecordError, write_whole
+
+_POISE = Path(__file__).parents[1]
 
 
 def carry_out(order: Order) -> None:
-    """Audit one model, or two side by side; then judge the conditions."""
+    """Audit one model, or two side by side; then judge the conditions. What can be wrong is said first."""
     with _usage():
         conditions = [read_condition(text) for text in order.fail_if or []]
-        chosen(_corruptions(order), None)
+        names, _ = chosen(_corruptions(order), None)
+        require_measured(conditions, number_names(() if is_text(order.data) else names))
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
         raise typer.BadParameter("name one or two models, and --weights once for each of them")
     place = device_of(order.device)
     with _failures():
         _require_free(order.out, len(order.models))
+        spoken = _spoken(order)
+        for folder in order.beside or []:
+            load_audit(folder)
         loaded = [load(order, number).to(place) for number in range(len(order.models))]
-        data = data_for(order, loaded[0], SAMPLE.get(place.type, 100) if order.examples is None else order.examples)
+        wanted = SAMPLE.get(place.type, 100) if order.examples is None else order.examples
+        data, models = fitted(order, loaded, wanted)
+    with _usage():
+        require_measured(conditions, number_names(() if why_not(data.shape) else names))
+    with _failures():
         audits = []
-        for each in loaded:
-            audits.append(_audit(order, each, data))
+        for each in models:
+            audits.append(_audit(order, each, data, spoken))
             if not audits[-1].facts["complete"]:
                 break
-        result = compare(*audits) if len(audits) == 2 else audits[0]
-        page = _save(result, order)
+        result, page = _save(audits, order)
     typer.echo(dumps(result.facts) if order.json else str(result))
     if not order.json:
         typer.echo(f"\n{page}")
     if not audits[-1].facts["complete"]:
-        typer.echo(f"poise: interrupted after {audits[-1].facts['examples']} examples; the page has these", err=True)
-        sys.exit(130)
+        _end_early(audits, len(models))
     _judge(conditions, audits)
+
+
+def _end_early(audits: Sequence[Audit], models: int) -> None:
+    last = audits[-1].facts
+    which = f" of {last['model']['name']}" if models > 1 else ""
+    again = "; the same command compares both from the start" if models > len(audits) else ""
+    typer.echo(f"poise: interrupted after {last['examples']} examples{which}; the page has these{again}", err=True)
+    sys.exit(130)
+
+
+def _spoken(order: Order) -> list[str]:
+    found = [*(order.sentence or []), *(lines_of(order.sentences) if order.sentences else [])]
+    if found and not is_text(order.data):
+        raise AuditError("--sentence needs data of sentences and a tokenizer")
+    return found
 
 
 def _judge(conditions: Sequence[Condition], audits: Sequence[Audit]) -> None:
@@ -68,7 +97,7 @@ def _judge(conditions: Sequence[Condition], audits: Sequence[Audit]) -> None:
         sys.exit(f"poise: failed, since {'; '.join(broken)}")
 
 
-def _audit(order: Order, ready: Ready, data: Data) -> Audit:
+def _audit(order: Order, ready: Ready, data: Data, spoken: Sequence[str]) -> Audit:
     utility = None
     if ready.reference is not None:
         own = GradientUtility() if data.tokenizer is None else RemovalUtility()
@@ -86,28 +115,30 @@ def _audit(order: Order, ready: Ready, data: Data) -> Audit:
             names=replace(data.names, model=ready.loaded.name),
             progress=lambda _, done, total: report(ready.loaded.name, done, total),
         )
-    spoken = [*(order.sentence or []), *(lines_of(order.sentences) if order.sentences else [])]
-    if not spoken:
+    found = replace(found, facts={**found.facts, "notes": [*data.notes(), *found.facts["notes"]]})
+    if not spoken or data.tokenizer is None:
         return found
-    if data.tokenizer is None:
-        raise AuditError("--sentence needs data of sentences and a tokenizer")
     return with_sentences(found, ready.loaded.model, data.tokenizer, spoken)  # type: ignore[arg-type]
 
 
-def _save(result: Audit | Comparison, order: Order) -> Path:
+def _save(audits: Sequence[Audit], order: Order) -> tuple[Audit | Comparison, Path]:
+    """What was found and its page; of a comparison that ended with its first model, that one's, in its own folder."""
     beside = tuple(order.beside or [])
-    if isinstance(result, Comparison):
-        return result.save(order.out, beside)
-    write_audit(result, order.out)
-    write_whole(order.out / "index.html", audit_page(order.out, beside))
-    return order.out / "index.html"
+    if len(audits) == 2:
+        both = compare(*audits)
+        return both, both.save(order.out, beside)
+    home = order.out if len(order.models) == 1 else order.out / "1"
+    write_audit(audits[0], home)
+    write_whole(home / "index.html", audit_page(home, beside))
+    return audits[0], home / "index.html"
 
 
 def _require_free(out: Path, models: int) -> None:
-    """A folder that is new, empty, or holds an audit of the same kind."""
+    """A folder that is new, empty, or holds an audit of the same kind, be it a part of one."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    if not out.is_dir() or not (out / ("audit.json" if models == 1 else "comparison.json")).is_file():
+    own = ("audit.json",) if models == 1 else ("comparison.json", "1/audit.json")
+    if not out.is_dir() or not any((out / name).is_file() for name in own):
         raise AuditError(f"{out} holds something else: choose an empty or a new folder with --out")
 
 
@@ -145,8 +176,18 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except (AuditError, RecordError, ValueError, TypeError) as error:
-        sys.exit(f"poise: {error}")
+        sys.exit(f"poise: {with_options(str(error))}")
     except ModuleNotFoundError as error:
         sys.exit(f'poise: {error.name or error} is missing: pip install "poise[experiments]"')
     except OSError as error:
         sys.exit(f"poise: {error.filename or ''}: {error.strerror or error}")
+    except Exception as error:
+        if not isinstance(error, RuntimeError | IndexError) and not _in_code_of_user(error):
+            raise
+        sys.exit(f"poise: the model failed on the data with {raised(error)}")
+
+
+def _in_code_of_user(error: Exception) -> bool:
+    """Whether it was raised below a function that is neither of Poise nor of an installed package."""
+    files = [Path(frame.filename) for frame in extract_tb(error.__traceback__)]
+    return any(_POISE not in file.parents and "site-packages" not in file.parts for file in files)

@@ -8,10 +8,11 @@ from typing import Any
 from poise.reporting.audit_sections import interval_cell, table
 from poise.reporting.audits import Audited
 from poise.reporting.markup import Markup, element, join
-from poise.reporting.numbers import number, probability
+from poise.reporting.numbers import DASH, number, probability
 from poise.reporting.svg import WIDTH, Scale, box, drawing, line, scale_of, words
 
 _SLICES = 24  # of one column that are drawn
+_UNLIKELY = 0.2  # of a feature that is listed
 
 
 def slices_section(audited: Audited) -> Markup:
@@ -59,9 +60,10 @@ def errors_section(audited: Audited) -> Markup:
     """Features that go with the errors, and classes that are taken for another."""
     facts = audited.facts
     names = facts["data"]["class_names"]
+    held = [e for e in facts["leftover"] if e["p"] < _UNLIKELY]
     rows = [
-        [e["name"], e["kind"], _called(e["label"], names), f"{e['gain']:.0%}", probability(e["p"])]
-        for e in facts["leftover"]
+        [e["name"], e["kind"], _called(e["label"], names), f"{e['gain']:.0%}", _use(e), _change(e), probability(e["p"])]
+        for e in held
     ]
     taken = [
         f"{e['count']} of {e['of']} examples of {_called(e['label'], names)} are taken for "
@@ -70,8 +72,12 @@ def errors_section(audited: Audited) -> Markup:
     ]
     if not rows and not taken:
         return Markup()
-    head = ["feature", "to the embedding it is", "with errors in class", "of the loss to be had", "p"]
-    note = "The features that go with the errors most; those with p < .02 and 5 % of the loss count."
+    head = ["feature", "it is", "with errors in class", "loss to be had by it", "its use now", "loss without it", "p"]
+    note = (
+        "Features that go with the errors; those with p < .01 and 5 % of the loss count, and the model was run without "
+        "these. Use: how far the model goes with the feature by itself, relative to what the labels ask for on top: 0 "
+        "is not at all, below 0 the wrong way."
+    )
     return join(
         [
             element("h3", "What the errors go with"),
@@ -79,6 +85,14 @@ def errors_section(audited: Audited) -> Markup:
             join([table(head, rows), element("p", note, class_="note")]) if rows else Markup(),
         ]
     )
+
+
+def _use(entry: dict[str, Any]) -> str:
+    return DASH if entry.get("use") is None else number(entry["use"], 2, True)
+
+
+def _change(entry: dict[str, Any]) -> str:
+    return DASH if entry.get("without") is None else f"{-entry['without']:+.0%}"
 
 
 def _called(label: int, names: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from poise.reporting.svg import WIDTH, box, drawing, words
 USEFUL: Ramp = ((255, 255, 255), (252, 226, 180), (244, 170, 84), (196, 98, 24), (116, 48, 6))
 SENSITIVE: Ramp = ((255, 255, 255), (196, 222, 240), (104, 164, 212), (36, 98, 168), (12, 44, 96))
 _COLUMNS = 40
+_LETTER = 5.5  # units of width
 
 
 def examples(audited: Audited) -> Markup:
@@ -44,7 +45,7 @@ def _example(audited: Audited, place: int, entry: dict[str, Any]) -> Markup:
     elif x.ndim == 3 and x.shape[0] in (1, 3):
         drawn = tiles(x, u, s)
     else:
-        drawn = bars(u.ravel(), s.ravel())
+        drawn = bars(u.ravel(), s.ravel(), audited.facts["data"].get("feature_names") or ())
     return element("figure", drawn, element("figcaption", _caption(audited.facts, entry)))
 
 
@@ -82,20 +83,26 @@ def strip(spoken: Sequence[str], feature: Sequence[bool], u: np.ndarray, s: np.n
     return element("div", *cells, class_="strip")
 
 
-def bars(u: np.ndarray, s: np.ndarray) -> Markup:
+def bars(u: np.ndarray, s: np.ndarray, names: Sequence[str] = ()) -> Markup:
     """Utility up and sensitivity down, column by column; of many columns those that matter most."""
     shown = np.sort(np.argsort(-(u / max(u.max(), 1e-12) + s / max(s.max(), 1e-12)), kind="stable")[:_COLUMNS])
     step, middle, reach = (WIDTH - 20) / max(len(shown), 1), 70.0, 46.0
     parts = [words(10, 14, "utility up, sensitivity down", "small")]
+    named = len(names) == len(u) and step >= 4 * _LETTER
+
+    def called(column: int) -> str:
+        return names[column] if len(names) == len(u) else f"feature {column}"
+
     for place, column in enumerate(shown):
         up, down = reach * u[column] / max(u.max(), 1e-12), reach * s[column] / max(s.max(), 1e-12)
         x = 10 + step * place
-        parts.append(box(x, middle - up, step * 0.8, up, f"feature {column}: utility {u[column]:.3g}", class_="f1"))
+        parts.append(box(x, middle - up, step * 0.8, up, f"{called(column)}: utility {u[column]:.3g}", class_="f1"))
         parts.append(
-            box(x, middle + 1, step * 0.8, down, f"feature {column}: sensitivity {s[column]:.3g}", class_="f3")
+            box(x, middle + 1, step * 0.8, down, f"{called(column)}: sensitivity {s[column]:.3g}", class_="f3")
         )
-        if step >= 12 or column % 5 == 0:
-            parts.append(words(x + step * 0.4, middle + reach + 14, str(column), "value", "middle"))
+        if named or step >= 12 or column % 5 == 0:
+            short = called(column)[: int(step / _LETTER)] if named else str(column)
+            parts.append(words(x + step * 0.4, middle + reach + 14, short, "value", "middle"))
     return drawing(136, "Utility and sensitivity of one example, column by column", *parts)
 
 
@@ -109,8 +116,8 @@ def _caption(facts: dict[str, Any], entry: dict[str, Any]) -> str:
     names = facts["data"]["class_names"]
     label, predicted = (names[n] if n < len(names) else str(n) for n in (entry["label"], entry["predicted"]))
     told = f"{label}" if label == predicted else f"{label}, taken for {predicted}"
-    which = f"example {entry['example']}: " if entry["example"] >= 0 else ""
+    which = f"{entry.get('source') or 'example ' + str(entry['example'])}: " if entry["example"] >= 0 else ""
     parts = [f"{which}{told} ({entry['confidence']:.2f})"]
-    for key, name in (("near_gain", "near"), ("far_gain", "far"), ("rank_correlation", "rank correlation")):
+    for key, name in (("near_gain", "near"), ("far_gain", "far"), ("observed_rank_correlation", "rank correlation")):
         parts += [f"{name} {entry[key]:.2f}"] if entry[key] is not None else []
     return " · ".join(parts)

@@ -30,12 +30,15 @@ MEANINGS = {
     "corrupted_accuracy": "mean accuracy over the corruptions measured",
     "corrupted_calibration_error": "mean calibration error over the corruptions measured",
 }
+_TITLE = 44  # characters of a figure's title
+_UNDER = "mean accuracy under this corruption, or this group of them"
 
 
 def verdict(facts: dict[str, Any]) -> Markup:
-    """The sentence, in a frame."""
+    """The sentence, in a frame, and what must be known to read it."""
     names = " ".join(str(name).replace(" ", "-") for name in facts["verdict"]["names"])
-    return element("p", facts["verdict"]["sentence"], class_=f"verdict {names}")
+    notes = [element("p", note, class_="note warn") for note in facts["notes"]]
+    return join([element("p", facts["verdict"]["sentence"], class_=f"verdict {names}"), *notes])
 
 
 def facts_line(facts: dict[str, Any]) -> Markup:
@@ -54,7 +57,7 @@ def numbers_table(audits: Sequence[Audited]) -> Markup:
     rows = []
     for name in names:
         cells = [interval_cell(audited.facts["numbers"].get(name)) for audited in audits]
-        rows.append([name.replace("_", " "), *cells, MEANINGS.get(name, "")])
+        rows.append([name.replace("_", " "), *cells, MEANINGS.get(name, _UNDER)])
     return table(["", *(audited.name for audited in audits), ""], rows)
 
 
@@ -83,7 +86,7 @@ def plane_section(points: Sequence[Point], references: Sequence[Point], threshol
     )
     return join(
         [
-            element("h3", "Where the model lies"),
+            element("h3", "Where the models lie" if len(points) > 1 else "Where the model lies"),
             element("div", figure, class_="grid"),
             element("p", note, class_="note"),
             listed if references else Markup(),
@@ -94,7 +97,7 @@ def plane_section(points: Sequence[Point], references: Sequence[Point], threshol
 def perturbation_section(audits: Sequence[Audited]) -> Markup:
     """Accuracy and shift as the perturbation grows, both sides."""
     drawn = [
-        element("figure", strength_plot(audited, what, title))
+        element("figure", strength_plot(audited, what, _title(audited, audits, title)))
         for audited in audits
         for what, title in (("accuracy", "accuracy"), ("shift", "embedding shift"))
     ]
@@ -125,7 +128,7 @@ def strength_plot(audited: Audited, what: str, title: str) -> Markup:
     x = scale_of([row["strength"] for row in rows], 46, WIDTH - 12)
     y = Scale(0, 1, 160, 26) if what == "accuracy" else scale_of([0.0, *known], 160, 26)
     unit = "fraction of tokens removed" if audited.facts["data"]["kind"] == "tokens" else "sigma"
-    parts = frame(x, y, f"{audited.name}: {title}", unit)
+    parts = frame(x, y, title, unit)
     for place, pairs in enumerate(sides.values()):
         points = [(at, n) for at, n in pairs if n["value"] is not None]
         parts.append(polyline([(x(at), y(n["value"])) for at, n in points], f"mean s{place}")) if points else None
@@ -141,14 +144,14 @@ def corruptions_section(audits: Sequence[Audited]) -> Markup:
     if not any(audited.facts["corruptions"] for audited in audits):
         return Markup()
     accuracy = [cells_of(audited, "accuracy") for audited in audits]
-    drawn = [heat_map(f"{a.name}: accuracy", cells) for a, cells in zip(audits, accuracy, strict=True) if cells]
+    drawn = [heat_map(_title(a, audits, "accuracy"), cells) for a, cells in zip(audits, accuracy, strict=True) if cells]
     if len(audits) == 2 and all(accuracy):
         one, other = accuracy
         gap = {name: {s: other[name][s] - v for s, v in row.items()} for name, row in one.items()}
         reach = max(abs(v) for row in gap.values() for v in row.values()) or 1.0
-        drawn.append(heat_map(f"{audits[1].name} − {audits[0].name}", gap, reach))  # noqa: RUF001
+        drawn.append(heat_map("accuracy of the second − the first", gap, reach))  # noqa: RUF001
     drawn += [
-        heat_map(f"{a.name}: calibration error, lower is better", cells_of(a, "calibration_error")) for a in audits
+        heat_map(_title(a, audits, "calibration error (low is good)"), cells_of(a, "calibration_error")) for a in audits
     ]
     return join(
         [
@@ -156,6 +159,15 @@ def corruptions_section(audits: Sequence[Audited]) -> Markup:
             element("div", *(element("figure", figure) for figure in drawn), class_="grid"),
         ]
     )
+
+
+def _title(audited: Audited, audits: Sequence[Audited], what: str) -> str:
+    """With the name of the model where there are two, as far as there is room."""
+    if len(audits) == 1:
+        return what
+    room = _TITLE - len(what)
+    name = audited.name if len(audited.name) <= room else f"…{audited.name[1 - room :]}"
+    return f"{name}: {what}"
 
 
 def cells_of(audited: Audited, what: str) -> dict[str, dict[int, float]]:
@@ -170,9 +182,8 @@ def examples_section(audited: Audited) -> Markup:
         for name, ramp in (("utility", USEFUL), ("sensitivity", SENSITIVE))
     ]
     note = "Colours run from nothing to the largest value of that example."
-    return join(
-        [element("h3", "The most telling examples"), element("p", *keys, " ", note, class_="note"), examples(audited)]
-    )
+    legend, told = element("p", *keys, class_="legend"), element("p", note, class_="note")
+    return join([element("h3", "The most telling examples"), legend, told, examples(audited)])
 
 
 def method_section(audited: Audited) -> Markup:
@@ -182,5 +193,4 @@ def method_section(audited: Audited) -> Markup:
     way = "exact" if probes is None else f"{probes} random probes, standard error {error:.0%} of each feature's value"
     shown = {"sensitivity": way, **{name: str(value) for name, value in facts["settings"].items()}}
     pairs = [part for name, value in shown.items() for part in (element("dt", name), element("dd", value))]
-    notes = [element("p", note, class_="note warn") for note in facts["notes"]]
-    return join([*notes, element("details", element("summary", "How it was measured"), element("dl", *pairs))])
+    return element("details", element("summary", "How it was measured"), element("dl", *pairs))

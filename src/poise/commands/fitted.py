@@ -1,0 +1,166 @@
+"""The data of `poise audit`, fitted to its models; what does not fit is said before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from poise.auditing.batches import Batch
+from poise.auditing.errors import AuditError
+from poise.auditing.fitting import in_classes_of, sample
+from poise.auditing.models import Loaded, with_options
+from poise.auditing.pictures import open_pictures
+from poise.auditing.summing import Names
+from poise.auditing.texts import Texts, Tokenizer, is_text, open_texts, open_tokenizer
+from poise.auditing.wrappers import Unscaled
+from poise.commands.audited import Order, Ready, ignored_options, lines_of
+from poise.tokens import Tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What every model of the command sees.
+
+    shape   of one example.
+    notes   what was done with the data, asked for when all of them have been read.
+    """
+
+    batches: Callable[[], Iterable[Batch]]
+    names: Names
+    count: int
+    shape: tuple[int, ...]
+    notes: Callable[[], list[str]]
+    tokenizer: Tokenizer | None = None
+
+
+def fitted(order: Order, models: Sequence[Ready], wanted: int) -> tuple[Data, list[Ready]]:
+    """The data, and the models as they take them."""
+    first = models[0].loaded
+    names = lines_of(order.classes) if order.classes is not None else list(first.classes)
+    for each in _all(models):
+        _require_kind(each, order.data)
+        if sorted(each.classes) == sorted(first.classes) and list(each.classes) != list(first.classes):
+            raise AuditError(f"{each.name} counts its classes in another order than {first.name}")
+    if is_text(order.data):
+        return _text(order, models, names, wanted), list(models)
+    return _tensors(order, models, names, wanted)
+
+
+def _all(models: Sequence[Ready]) -> list[Loaded]:
+    return [each for ready in models for each in ready.each]
+
+
+def _require_kind(loaded: Loaded, data: str) -> None:
+    if loaded.reads == "text" and not is_text(data):
+        raise AuditError(f"{loaded.name} reads text: give it sentences as .tsv, .csv or .jsonl, not {data}")
+    if loaded.reads == "pictures" and is_text(data):
+        raise AuditError(f"{loaded.name} reads pictures: give it a folder, an .npz or an .npy, not {data}")
+
+
+def _text(order: Order, models: Sequence[Ready], names: list[str], wanted: int) -> Data:
+    place = order.tokenizer or models[0].loaded.tokenizer
+    if place is None:
+        raise AuditError("sentences need a tokenizer: --tokenizer with a tokenizer.json, vocab.txt or folder")
+    room = [each.longest for each in _all(models) if each.longest is not None]
+    length = min([order.max_length, *room])
+    tokenizer = open_tokenizer(place, length)
+    texts = open_texts(order.data, order.text_column, order.label_column, names)
+    rows = sample(len(texts), wanted, order.seed)
+    texts = replace(texts, columns=_kept(texts.columns, order.slices))
+    lengths = tokenizer.lengths([texts.sentences[row] for row in rows])
+    probe = next(iter(texts.batches([rows[lengths.index(max(lengths))]], tokenizer)))
+    num_classes = _require_fit(models, probe)
+    if max(texts.labels) >= num_classes:
+        raise AuditError(f"{texts.name} has label {max(texts.labels)}, but the model has {num_classes} classes")
+    _require_one_tokenizer(order, models, texts, tokenizer, length)
+    cut, why = sum(each > length for each in lengths), "the model takes no more" if room else "see --max-length"
+    notes = [f"{cut} of {len(rows)} sentences were cut to {length} tokens: {why}"] if cut else []
+    called = Names(data=texts.name, classes=texts.classes, decode=tokenizer.word)
+    told = [*ignored_options(order, table=False), *notes]
+    shape = (int(probe.x.ids.shape[1]),) if isinstance(probe.x, Tokens) else ()
+    return Data(lambda: texts.batches(rows, tokenizer), called, len(rows), shape, lambda: told, tokenizer)
+
+
+def _require_one_tokenizer(
+    order: Order, models: Sequence[Ready], texts: Texts, tokenizer: Tokenizer, length: int
+) -> None:
+    """Words are compared one by one, so all models must read the same ones."""
+    some = texts.sentences[:8]
+    ids = tokenizer.encode(some).ids
+    for each in _all(models)[1:]:
+        if order.tokenizer is None and each.tokenizer is not None:
+            theirs = open_tokenizer(each.tokenizer, length).encode(some).ids
+            if theirs.shape != ids.shape or not torch.equal(theirs, ids):
+                first = models[0].loaded.name
+                raise AuditError(
+                    f"{each.name} has another tokenizer than {first}: they cannot be compared word by word"
+                )
+
+
+def _tensors(order: Order, models: Sequence[Ready], names: list[str], wanted: int) -> tuple[Data, list[Ready]]:
+    size = order.size or models[0].loaded.size
+    found = open_pictures(order.data, order.labels, order.metadata, size)
+    if found.scale is not None:
+        if order.normalize is not None:
+            raise AuditError("--normalize is for pictures: leave it away for a table")
+        models = [_for_table(ready, found.scale) for ready in models]
+    probe = found.first(range(len(found)))
+    found = in_classes_of(found, names, _require_fit(models, probe))
+    found = replace(found, columns=_kept(found.columns, order.slices))
+    rows = sample(len(found), wanted, order.seed)
+    called = Names(data=found.name, classes=found.classes, rare=found.rare, features=tuple(found.features))
+    told = [*ignored_options(order, table=found.scale is not None), *found.notes]
+    assert isinstance(probe.x, torch.Tensor)
+    shape = tuple(probe.x.shape[1:])
+    data = Data(lambda: found.batches(rows), called, len(rows), shape, lambda: [*told, *found.left_out()])
+    return data, list(models)
+
+
+def _for_table(ready: Ready, scale: tuple[torch.Tensor, torch.Tensor]) -> Ready:
+    """Models that take the standardized columns."""
+
+    def wrapped(loaded: Loaded) -> Loaded:
+        device = next((p.device for p in loaded.model.parameters()), torch.device("cpu"))
+        return replace(loaded, model=Unscaled(loaded.model, *scale).to(device).eval())
+
+    return Ready(wrapped(ready.loaded), None if ready.reference is None else wrapped(ready.reference))
+
+
+def _require_fit(models: Sequence[Ready], probe: Batch) -> int:
+    """The number of classes, the same for all; AuditError for a model that cannot take the data."""
+    counts = {each.name: _outputs(each, probe.x) for each in _all(models)}
+    (first, count), *rest = counts.items()
+    for name, other in rest:
+        if other != count:
+            raise AuditError(f"{name} has {other} classes, {first} has {count}: they cannot be compared")
+    return count
+
+
+def _outputs(loaded: Loaded, x: Any) -> int:
+    model: Any = loaded.model
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    try:
+        with torch.no_grad():
+            return int(model.head(model.embed(x.to(device))).shape[1])
+    except Exception as error:  # whatever a model raises on what it was not made for
+        reason = with_options((str(error).splitlines() or [type(error).__name__])[0])
+        told = f"{loaded.name}: {reason}" if "--head" in reason else f"{loaded.name} cannot take {_what(x)}: {reason}"
+        raise AuditError(told) from None
+
+
+def _what(x: Any) -> str:
+    if isinstance(x, Tokens):
+        return f"sentences of {x.ids.shape[1]} tokens (see --max-length and --tokenizer)"
+    return f"rows of {x.shape[1]} columns" if x.ndim == 2 else f"pictures {list(x.shape[1:])}"
+
+
+def _kept(columns: dict[str, list[str]], wanted: list[str] | None) -> dict[str, list[str]]:
+    if wanted is None:
+        return columns
+    for name in wanted:
+        if name not in columns:
+            raise AuditError(f"no column is called {name!r}: there are {', '.join(columns) or 'none'}")
+    return {name: columns[name] for name in wanted}
