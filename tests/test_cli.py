@@ -141,6 +141,15 @@ def test_the_command_line_starts_without_torch() -> None:
     subprocess.run([sys.executable, "-c", "import poise.cli, sys; assert 'torch' not in sys.modules"], check=True)
 
 
+def test_experiments_are_listed_without_torch() -> None:
+    start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', 'list', '--json']"
+    code = f"{start}; from poise import cli; cli.run()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    listed = json.loads(done.stdout)
+    assert listed["synthetic-mnist"].startswith("Synthetic MNIST (section 4.2, Table 1)")
+    assert listed["noisy-cifar"].endswith("Parts: noisy-cifar10, noisy-cifar100.")
+
+
 def test_help_names_every_command() -> None:
     shown = subprocess.run([sys.executable, "-m", "poise", "--help"], capture_output=True, text=True, check=True).stdout
     for command in ("list", "data", "reproduce", "run", "sweep", "table", "report", "audit", "corrupt", "bench"):

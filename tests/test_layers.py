@@ -37,6 +37,7 @@ CONTRACTS = {
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
+        "titles",
         *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c", "placing", "alignment", "human"),
     },
     "features": {"utility", "chunks"},

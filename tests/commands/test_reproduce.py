@@ -48,7 +48,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_a_sentence_and_leaves_nothing_half_written(small_disk: Path, monkeypatch) -> None:
     end = str(ended(monkeypatch, "run", FILE, "--out", small_disk, "--device", "cpu", "--quiet"))
     assert end.startswith(f"poise: {small_disk}/models/") and "\n" not in end
-    assert "cannot be written (No space left on device): the run stands at the checkpoint before it" in end
+    assert "cannot be written (No space left on device): the run has no checkpoint yet" in end
     assert not list(small_disk.rglob("*.part"))
 
 

@@ -10,6 +10,7 @@ import pytest
 from fake_records import cifar, mnist, path_of
 
 from poise.reporting.formats import FORMATS
+from poise.reporting.grid import differences_grid
 from poise.reporting.numbers import arrow, interval, number, probability, spread
 from poise.reporting.records import Published, load
 from poise.reporting.statistics import Difference, Summary
@@ -90,14 +91,17 @@ def test_markdown_and_latex_escape_what_they_must(tables: list[Table], tmp_path:
 def test_latex_is_balanced_and_ascii_but_for_nothing(tables: list[Table]) -> None:
     source = FORMATS["latex"](tables)
     assert source.isascii()
-    for name in ("table", "tabular"):
-        assert source.count(rf"\begin{{{name}}}") == source.count(rf"\end{{{name}}}") == len(tables)
+    grids = len(tables) + sum(bool(differences_grid(table).rows) for table in tables)
+    for name, count in {"table": len(tables), "tabular": grids}.items():
+        assert source.count(rf"\begin{{{name}}}") == source.count(rf"\end{{{name}}}") == count
     bare = re.sub(r"\\[{}]", "", source)
     assert bare.count("{") == bare.count("}")
     body = FORMATS["latex"]([mnist_table(tables)])
     rows = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
-    assert {line.count("&") for line in rows} == {8} and r"\textbf{" in body
-    assert FORMATS["latex"](tables[:1]).count(r"\midrule") == 2  # under the head, and between the groups
+    assert {line.count("&") for line in rows} == {8, 4} and r"\textbf{" in body
+    assert all(mark.text.split(" ")[0] in body for row in differences_grid(mnist_table(tables)).rows for mark in row)
+    main, differences = FORMATS["latex"](tables[:1]).split(r"\medskip")
+    assert main.count(r"\midrule") == differences.count(r"\midrule") == 2  # under the head, and between the groups
 
 
 def test_text_has_no_escapes_and_fits(tables: list[Table]) -> None:

@@ -186,7 +186,7 @@ def test_a_checkpoint_that_has_no_room_is_named_and_the_one_before_it_stands(tmp
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, limits[1]))
     try:
-        with pytest.raises(TrainingError, match=r"0003.safetensors cannot be written \(File too large\)"):
+        with pytest.raises(TrainingError, match=r"0003.* \(File too large\): the run stands at the che"):
             train(folder=tmp_path, keep_every=0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

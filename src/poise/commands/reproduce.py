@@ -43,9 +43,9 @@ def list_experiments(json: Json = False) -> None:
 
     poise list
     """
-    from poise.experiments import shelf
+    from poise.experiments import titles
 
-    found = {name: shelf.about(name) for name in shelf.names()}
+    found = {name: titles.about(name) for name in titles.names()}
     typer.echo(dumps(found) if json else "\n".join(f"{name}: {about}" for name, about in found.items()))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from ast import literal_eval
+from collections.abc import Mapping
 from dataclasses import asdict
 from enum import StrEnum
 from json import dumps
@@ -48,6 +50,8 @@ def sweep(
     poise sweep my_recipe.py --seeds 2
     """
     chosen, found = _found(what, name, length_of(compressed, quick))
+    if not (name or quiet or json):
+        typer.echo(f"sweep {chosen!r} of {what}; others with --name", err=True)
     with failures():
         folder = _searched(found, chosen, out, sampler, trials, seeds, device_of(device), fleet, quiet)
         from poise.reporting.sweep_page import sweep_page
@@ -57,10 +61,22 @@ def sweep(
         page = folder / "sweep.html"
         if json:
             write(page, sweep_page(swept), quiet=True)
-            typer.echo(dumps({"folder": str(folder), "page": str(page), "trials": list(map(asdict, swept.trials))}))
+            trials_found = [{**asdict(trial), "values": _read(trial.values)} for trial in swept.trials]
+            typer.echo(dumps({"folder": str(folder), "page": str(page), "trials": trials_found}))
         else:
             typer.echo(sweep_text(swept))
             write(page, sweep_page(swept))
+
+
+def _read(values: Mapping[str, str]) -> dict[str, Any]:
+    """The values as they are where they are numbers or such; what stands for more, a class say, as it prints."""
+    found: dict[str, Any] = {}
+    for path, value in values.items():
+        try:
+            found[path] = literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[path] = value
+    return found
 
 
 def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:

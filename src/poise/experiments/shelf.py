@@ -7,7 +7,6 @@ table has a name, and so has each part.
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
@@ -16,58 +15,35 @@ from typing import Any, Literal, TypeAlias
 from poise.choices import require_known
 from poise.experiments.experiment import Experiment
 from poise.experiments.sweep import Sweep
+from poise.experiments.titles import FILES, WHOLE
 
 Length: TypeAlias = Literal["full", "compressed", "quick"]
-
-# name: file, and the names of its parts where there is more than one
-_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "sentiment": ("sentiment", ()),
-    "synthetic-mnist": ("synthetic_mnist", ()),
-    "synthetic-mnist-ablation": ("synthetic_mnist_ablation", ()),
-    "synthetic-mnist-frontier": ("synthetic_mnist_frontier", ()),
-    "synthetic-mnist-choices": ("synthetic_mnist_choices", ()),
-    "noisy-cifar": ("noisy_cifar", ("noisy-cifar10", "noisy-cifar100")),
-    "cifar-c": ("cifar_c", ("cifar10-c", "cifar100-c")),
-    "cifar-controls": ("cifar_controls", ()),
-}
-_WHOLE = {part: whole for whole, (_, parts) in _FILES.items() for part in parts}
-
-
-def names() -> Iterator[str]:
-    yield from _FILES
 
 
 def find(name: str, length: Length = "full") -> tuple[Experiment, ...]:
     """The experiments of a table, or the one of this name."""
-    require_known("experiment", name, [*_FILES, *_WHOLE])
-    whole = _WHOLE.get(name, name)
+    require_known("experiment", name, [*FILES, *WHOLE])
+    whole = WHOLE.get(name, name)
     lengths: dict[str, tuple[Experiment, ...]] = _module(whole).EXPERIMENTS
     if length not in lengths:
         raise ValueError(f"{whole} has no {length} version: there is {', '.join(lengths)}")
     found = lengths[length]
-    return found if name in _FILES else (found[_FILES[whole][1].index(name)],)
+    return found if name in FILES else (found[FILES[whole][1].index(name)],)
 
 
 def find_sweep(name: str, which: str | None = None, length: Length = "full") -> tuple[str, Sweep]:
     """A sweep of the experiment of this name and what it is called; the first one if none is asked for."""
     found = find(name, length)
     if len(found) > 1:
-        raise ValueError(f"{name} is a table of several: sweep {' or '.join(_FILES[name][1])}")
-    make = getattr(_module(_WHOLE.get(name, name)), "sweeps", None)
+        raise ValueError(f"{name} is a table of several: sweep {' or '.join(FILES[name][1])}")
+    make = getattr(_module(WHOLE.get(name, name)), "sweeps", None)
     if make is None:
-        others = [other for other in _FILES if hasattr(_module(other), "sweeps")]
+        others = [other for other in FILES if hasattr(_module(other), "sweeps")]
         raise ValueError(f"{name} has no sweep of its own: there are those of {', '.join(others)}")
     sweeps: dict[str, Sweep] = make(found[0])
     chosen = next(iter(sweeps)) if which is None else which
     require_known("sweep", chosen, sweeps)
     return chosen, sweeps[chosen].ends() if length == "quick" else sweeps[chosen]
-
-
-def about(name: str) -> str:
-    """The first line of the experiment's file, and the names of its parts."""
-    parts = _FILES[name][1]
-    line = (_module(name).__doc__ or "").splitlines()[0]
-    return f"{line} Parts: {', '.join(parts)}." if parts else line
 
 
 def from_file(path: Path) -> Experiment:
@@ -87,7 +63,7 @@ def sweep_from_file(path: Path) -> Sweep:
 
 
 def _module(name: str) -> Any:
-    return import_module(f"poise.experiments.{_FILES[name][0]}")
+    return import_module(f"poise.experiments.{FILES[name][0]}")
 
 
 def _named(path: Path, name: str) -> Any:

@@ -80,16 +80,25 @@ def _cell(words: str) -> str:
 
 
 def _latex(table: Table) -> str:
-    grid = main_grid(table)
+    differences = differences_grid(table)
+    lines = [r"\begin{table}", r"\centering", _latex_grid(main_grid(table))]
+    if differences.rows:
+        lines += ["", r"\medskip", "Difference, 95\\,\\% interval, p after Holm", "", r"\smallskip"]
+        lines.append(_latex_grid(differences))
+    caption = _tex(" ".join([f"{table.title}.", table.caption, *table.notes]))
+    return "\n".join([*lines, rf"\caption{{{caption}}}", r"\end{table}"])
+
+
+def _latex_grid(grid: Grid) -> str:
     spans = [rf"\multicolumn{{{width}}}{{c}}{{{_tex(name)}}}" for name, width in grid.head]
-    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{@{{}}l{'r' * (len(grid.under) - 1)}@{{}}}}"]
-    lines += [r"\toprule", f"{' & '.join(spans)} \\\\", f"{' & '.join(map(_tex, grid.under))} \\\\", r"\midrule"]
+    lines = [rf"\begin{{tabular}}{{@{{}}l{'r' * (len(grid.under) - 1)}@{{}}}}", r"\toprule"]
+    under = [f"{' & '.join(map(_tex, grid.under))} \\\\"] if any(grid.under) else []
+    lines += [f"{' & '.join(spans)} \\\\", *under, r"\midrule"]
     for number, row in enumerate(grid.rows):
         lines += [r"\midrule"] if number in grid.rules else []
         cells = [rf"\textbf{{{_tex(mark.text)}}}" if mark.bold else _tex(mark.text) for mark in row]
         lines.append(f"{' & '.join(cells)} \\\\")
-    caption = _tex(" ".join([f"{table.title}.", table.caption, *table.notes]))
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"])
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
 def _tex(words: str) -> str:

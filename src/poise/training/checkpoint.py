@@ -140,4 +140,5 @@ def _write(path: Path, content: bytes) -> None:
             stream.write(content)
     except OSError as error:
         why = error.strerror or error
-        raise TrainingError(f"{path} cannot be written ({why}): the run stands at the checkpoint before it") from None
+        stands = "the run stands at the checkpoint before it" if _all(path.parent) else "the run has no checkpoint yet"
+        raise TrainingError(f"{path} cannot be written ({why}): {stands}") from None
