@@ -34,6 +34,7 @@ CONTRACTS = {
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst", "sentences"),
+        *("imagenet", "ahead", "streamed", "shards", "drawn"),
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
@@ -42,7 +43,7 @@ CONTRACTS = {
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
-    "training": {"errors", "plan", "step", "average", "checkpoint", "engine"},
+    "training": {"errors", "plan", "step", "average", "checkpoint", "engine", "tables", "keeper"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
         *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips", "png", "audits", "plane"),

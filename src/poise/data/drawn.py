@@ -1,0 +1,70 @@
+"""Pictures drawn by code, as JPEGs in ImageNet's folders: for miniatures and benchmarks, where the real ones are not.
+
+A class has a colour, a direction and a width of its stripes, and a place for a disc; a picture has its own brightness,
+phase and noise. Everything is drawn from streams, so that the same recipe gives the same files everywhere.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import pi
+from pathlib import Path
+
+import numpy as np
+
+from poise.data.stream import Stream
+from poise.whole import new_file
+
+_DONE = "drawn.txt"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """classes  folders n00000000, n00000001, ...
+    train, val   pictures of each class.
+    sizes        (width, height), by turns.
+    """
+
+    classes: int = 100
+    train: int = 20
+    val: int = 2
+    sizes: Sequence[tuple[int, int]] = ((80, 64), (64, 64), (72, 96))
+    quality: int = 90
+
+    def write(self, folder: Path) -> Path:
+        """The folder with train/ and val/, drawn if it is not there with this very recipe."""
+        done = folder / _DONE
+        if not done.is_file() or done.read_text(encoding="utf8") != repr(self):
+            if folder.exists():
+                shutil.rmtree(folder)
+            for part, count in (("train", self.train), ("val", self.val)):
+                for label in range(self.classes):
+                    self._write_class(folder / part / f"n{label:08d}", part, label, count)
+            with new_file(done) as stream:
+                stream.write(repr(self).encode())
+        return folder
+
+    def _write_class(self, folder: Path, part: str, label: int, count: int) -> None:
+        from PIL import Image
+
+        folder.mkdir(parents=True)
+        for number in range(count):
+            size = self.sizes[(label + number) % len(self.sizes)]
+            picture = Image.fromarray(draw(label, size, Stream(0, part, label, number)))
+            picture.save(folder / f"{part}_{label:04d}_{number:05d}.JPEG", "JPEG", quality=self.quality)
+
+
+def draw(label: int, size: tuple[int, int], stream: Stream) -> np.ndarray:
+    """A picture of a class, uint8 [H, W, 3]."""
+    width, height = size
+    colour, turn, pitch, left, top = np.split(Stream(0, "class", label).uniform(7), [3, 4, 5, 6])
+    light, phase = stream.uniform(2)
+    y, x = np.mgrid[0:height, 0:width] / min(size)
+    angle = pi * turn
+    stripes = 0.5 + 0.5 * np.sin(2 * pi * ((3 + 9 * pitch) * (x * np.cos(angle) + y * np.sin(angle)) + phase))
+    disc = (x - 0.2 - 0.6 * left) ** 2 + (y - 0.2 - 0.6 * top) ** 2 < 0.03
+    flat = np.where(disc, 1 - stripes, stripes)[:, :, None] * colour + 0.3 * (1 - colour)
+    noise = stream.uniform(height * width).reshape(height, width, 1) - 0.5
+    return (255 * np.clip((0.6 + 0.6 * light) * flat + 0.15 * noise, 0, 1)).astype(np.uint8)
