@@ -39,6 +39,7 @@ CONTRACTS = {
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
         *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c", "placing", "alignment", "human"),
+        *("imagenet", "paper_imagenet_c"),
     },
     "features": {"utility", "chunks"},
     "models": {"normalize"},

@@ -7,43 +7,47 @@ phase and noise. Everything is drawn from streams, so that the same recipe gives
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from math import pi
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
 from poise.data.stream import Stream
-from poise.whole import new_file
-
-_DONE = "drawn.txt"
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """classes  folders n00000000, n00000001, ...
-    train, val   pictures of each class.
-    sizes        (width, height), by turns.
+    """A recipe.
+
+    classes     folders n00000000, n00000001, ...
+    train, val  pictures of each class.
+    sizes       (width, height), by turns.
     """
 
     classes: int = 100
     train: int = 20
     val: int = 2
-    sizes: Sequence[tuple[int, int]] = ((80, 64), (64, 64), (72, 96))
+    sizes: tuple[tuple[int, int], ...] = ((80, 64), (64, 64), (72, 96))
     quality: int = 90
 
-    def write(self, folder: Path) -> Path:
-        """The folder with train/ and val/, drawn if it is not there with this very recipe."""
-        done = folder / _DONE
-        if not done.is_file() or done.read_text(encoding="utf8") != repr(self):
-            if folder.exists():
-                shutil.rmtree(folder)
+    def write(self, parent: Path) -> Path:
+        """A folder of this recipe's own with train/ and val/, drawn if it is not there."""
+        folder = parent / f"drawn-{sha256(repr(self).encode()).hexdigest()[:12]}"
+        if folder.is_dir():
+            return folder
+        scratch = folder.with_name(f".{folder.name}-{uuid4().hex}")
+        try:
             for part, count in (("train", self.train), ("val", self.val)):
                 for label in range(self.classes):
-                    self._write_class(folder / part / f"n{label:08d}", part, label, count)
-            with new_file(done) as stream:
-                stream.write(repr(self).encode())
+                    self._write_class(scratch / part / f"n{label:08d}", part, label, count)
+            with suppress(OSError):  # another process was faster
+                scratch.rename(folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         return folder
 
     def _write_class(self, folder: Path, part: str, label: int, count: int) -> None:
@@ -67,4 +71,5 @@ def draw(label: int, size: tuple[int, int], stream: Stream) -> np.ndarray:
     disc = (x - 0.2 - 0.6 * left) ** 2 + (y - 0.2 - 0.6 * top) ** 2 < 0.03
     flat = np.where(disc, 1 - stripes, stripes)[:, :, None] * colour + 0.3 * (1 - colour)
     noise = stream.uniform(height * width).reshape(height, width, 1) - 0.5
-    return (255 * np.clip((0.6 + 0.6 * light) * flat + 0.15 * noise, 0, 1)).astype(np.uint8)
+    pixels: np.ndarray = 255 * np.clip((0.6 + 0.6 * light) * flat + 0.15 * noise, 0, 1)
+    return pixels.astype(np.uint8)

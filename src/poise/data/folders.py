@@ -107,6 +107,13 @@ def imagenet_c(path: Path) -> dict[str, int]:
     return {"corruptions": len(corruptions)}
 
 
+def imagenet_c_part(path: Path, corruption: str, severity: int) -> Listing | None:
+    """The pictures of a corruption at a severity; None if the folder does not have them."""
+    places = [path / corruption / str(severity), *sorted(path.glob(f"*/{corruption}/{severity}"))]
+    found = next((place for place in places if place.is_dir()), None)
+    return None if found is None else in_class_folders(found, wnids=True)
+
+
 def _home(path: Path) -> Path:
     """The folder that holds train and val, below the one given if that is the top of Kaggle's tree."""
     return path / KAGGLE if (path / KAGGLE).is_dir() else path

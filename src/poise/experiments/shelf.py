@@ -28,6 +28,7 @@ _FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "noisy-cifar": ("noisy_cifar", ("noisy-cifar10", "noisy-cifar100")),
     "cifar-c": ("cifar_c", ("cifar10-c", "cifar100-c")),
     "cifar-controls": ("cifar_controls", ()),
+    "imagenet-c": ("imagenet_c", ()),
 }
 _WHOLE = {part: whole for whole, (_, parts) in _FILES.items() for part in parts}
 
