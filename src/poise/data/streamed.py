@@ -32,6 +32,7 @@ class Pictures:
 
     workers  processes that decode.
     change   made of every batch to test, on the device: (uint8 [B, 3, H, W], index [B]) → the same shape.
+    first    only so many pictures to test, for a quick look.
     damaged  {path: reason} of what could not be decoded, as it is met.
     """
 
@@ -39,10 +40,11 @@ class Pictures:
     crop: RandomCrop | CentreCrop
     workers: int = 0
     change: Change | None = None
+    first: int | None = None
     damaged: dict[Path, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.source) if self.first is None else min(self.first, len(self.source))
 
     def set(self, seed: int = 0) -> PictureSet:
         """With the crops of a seed."""

@@ -14,7 +14,7 @@ Expected (the paper, XE / FCL / PG+XE / PG+FCL): all 15 .341 / .344 / .363 / .36
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -48,12 +48,14 @@ class CorruptedImageNet:
 
     profile  whose constants the corruptions have that we make.
     source   "official", "generated", or "auto": the published pictures as far as they are there.
+    first    only so many pictures of each test, for a quick look.
     """
 
     training: ImageNet
     crop: CentreCrop = field(default_factory=CentreCrop)
     profile: str = "imagenet"
     source: str = "auto"
+    first: int | None = None
 
     def __post_init__(self) -> None:
         require_choice("source", self.source, "auto", "generated", "official")
@@ -64,7 +66,7 @@ class CorruptedImageNet:
         val = open_part(self.training.folder(), "val")
         _require_classes(self.training.folder(), train.source, val)
         published = self._published(train.source)
-        clean = Pictures(val, self.crop, workers_for(len(val)), damaged=damaged)
+        clean = Pictures(val, self.crop, workers_for(len(val)), None, self.first, damaged)
         tests: dict[str, Make] = {"Clean": lambda device: clean}
         for name in CORRUPTIONS:
             for severity in SEVERITIES:
@@ -100,14 +102,14 @@ class CorruptedImageNet:
         def change(images: Tensor, index: Tensor) -> Tensor:
             return corrupt(images, name, severity, self.profile, index=index, jpeg=_JPEG)
 
-        return Pictures(clean.source, clean.crop, clean.workers, change, clean.damaged)
+        return replace(clean, change=change)
 
     def _read(
         self, part: Callable[[int], Source], severity: int, damaged: dict[Path, str], device: torch.device
     ) -> Pictures:
         """They are cut already: nothing is scaled."""
         pictures, size = part(severity), self.crop.size
-        return Pictures(pictures, CentreCrop(size, size), workers_for(len(pictures)), damaged=damaged)
+        return Pictures(pictures, CentreCrop(size, size), workers_for(len(pictures)), None, self.first, damaged)
 
 
 def table(length: Length) -> Experiment:
