@@ -130,7 +130,8 @@ class PictureSet(Dataset[Example]):
             with Image.open(BytesIO(self.source.read(index))) as picture:
                 image = picture.convert("RGB")
         except Exception as error:  # whatever a damaged file makes the decoder raise
-            return Damaged(index, f"{type(error).__name__}: {error}")
+            said = str(error).partition(" <_io.BytesIO")[0]  # the address of a buffer tells nobody anything
+            return Damaged(index, f"{type(error).__name__}: {said}")
         cropped = self.crop(image, Stream(self.seed, "crop", epoch, index))
         return torch.from_numpy(np.array(cropped)).permute(2, 0, 1), int(self.source.labels[index])
 
