@@ -13,7 +13,7 @@ from poise.data.drawn import Drawn
 from poise.data.folders import Packed, in_class_folders
 from poise.data.imagenet import CentreCrop, PictureSet, RandomCrop
 from poise.data.loader import DeviceLoader
-from poise.data.streamed import Pictures
+from poise.data.streamed import Pictures, StreamLoader
 from poise.training.checkpoint import newest
 from poise.training.errors import OutOfTime
 from poise.training.loop import Fit, fit
@@ -116,3 +116,25 @@ def test_a_damaged_checkpoint_in_mid_epoch_is_passed_over(folder: Path, tmp_path
     warnings: list[str] = []
     model, _ = train(streamed(folder, stretch=1), XE(), folder=tmp_path, warn=warnings.append)
     assert same(model, straight) and "checkpoint-0001-000003.json is damaged" in warnings[0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_captured_step_reads_what_is_fed(folder: Path, workers: int) -> None:
+    """The graph's one place on the device has the batch of every step, also where the contrast is captured later."""
+    crop, listing = CentreCrop(16, 16), in_class_folders(folder)
+    decoded = [PictureSet(listing, crop)[0, index] for index in range(32)]
+    images, labels = torch.stack([image for image, _ in decoded]), torch.tensor([label for _, label in decoded])
+    runs = []
+    for kind in ("resident", "streamed"):
+        model = network().cuda()
+        held = Pictures(Packed(listing), crop, workers)
+        data = (
+            DeviceLoader(images.cuda(), labels.cuda(), 6, seed=5)
+            if kind == "resident"
+            else StreamLoader(held, labels.cuda(), 6, seed=5)
+        )
+        runs.append(fit(model, CONTRAST, data, PLAN))
+    for one, other in zip(losses(runs[0]), losses(runs[1]), strict=True):
+        assert one == pytest.approx(other, rel=1e-3)
+    assert runs[1].engine == "CUDA graph, float32"

@@ -49,6 +49,7 @@ class Ahead:
             if isinstance(slot, Exception):
                 raise slot
             yield slot
+            slot.wait()  # here: the thread may not call CUDA, since a graph may be captured meanwhile
             self._free.put(slot)
 
     def stop(self) -> None:
@@ -69,7 +70,6 @@ class Ahead:
             self._give(DataError(f"pictures cannot be decoded any more ({type(error).__name__}: {error})"))
 
     def _fill(self, slot: _Slot, chunks: Iterator[Chunk]) -> None:
-        slot.wait()
         filled, seen = 0, 0
         while seen < self._size:
             images, labels, _, damaged = next(chunks)
@@ -99,7 +99,7 @@ class Ahead:
 
 
 class _Slot:
-    """A batch in host memory, pinned where there is a GPU, and the event after which it may be used again."""
+    """A batch in host memory, pinned where there is a GPU, and the events after which it may be written again."""
 
     def __init__(self, size: int, side: int, device: torch.device) -> None:
         self.cuda = device.type == "cuda"

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from math import pi
+from multiprocessing import get_context
 from pathlib import Path
 from uuid import uuid4
 
@@ -34,27 +35,32 @@ class Drawn:
     sizes: tuple[tuple[int, int], ...] = ((80, 64), (64, 64), (72, 96))
     quality: int = 90
 
-    def write(self, parent: Path) -> Path:
+    def write(self, parent: Path, processes: int = 1) -> Path:
         """A folder of this recipe's own with train/ and val/, drawn if it is not there."""
         folder = parent / f"drawn-{sha256(repr(self).encode()).hexdigest()[:12]}"
         if folder.is_dir():
             return folder
         scratch = folder.with_name(f".{folder.name}-{uuid4().hex}")
         try:
-            for part, count in (("train", self.train), ("val", self.val)):
-                for label in range(self.classes):
-                    self._write_class(scratch / part / f"n{label:08d}", part, label, count)
+            tasks = [(scratch, part, label) for part in ("train", "val") for label in range(self.classes)]
+            if processes > 1:
+                with get_context("fork").Pool(processes) as pool:
+                    pool.starmap(self._write_class, tasks)
+            else:
+                for task in tasks:
+                    self._write_class(*task)
             with suppress(OSError):  # another process was faster
                 scratch.rename(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return folder
 
-    def _write_class(self, folder: Path, part: str, label: int, count: int) -> None:
+    def _write_class(self, home: Path, part: str, label: int) -> None:
         from PIL import Image
 
+        folder = home / part / f"n{label:08d}"
         folder.mkdir(parents=True)
-        for number in range(count):
+        for number in range(self.train if part == "train" else self.val):
             size = self.sizes[(label + number) % len(self.sizes)]
             picture = Image.fromarray(draw(label, size, Stream(0, part, label, number)))
             picture.save(folder / f"{part}_{label:04d}_{number:05d}.JPEG", "JPEG", quality=self.quality)
