@@ -103,8 +103,8 @@ def section(found: dict[str, Any], cores: int, price: float) -> str:
         return "\n".join([said, "", *measured_table(found)])
     model = (
         f"Predicted from these numbers by `benchmarks/imagenet_hours.py`, which states its model: {cores} cores decode "
-        f"for each GPU, a GPU-hour costs ${price:.2f}, NVLink carries 450 GB/s and the network 50 GB/s for each GPU, of "
-        "which 80 % are reached and nothing hides behind the backward pass. Tests are not in it."
+        f"for each GPU, a GPU-hour costs ${price:.2f}, NVLink carries 450 GB/s and the network 50 GB/s for each GPU, "
+        "of which 80 % are reached and nothing hides behind the backward pass. Tests are not in it."
     )
     return "\n".join([said, "", *measured_table(found), "", model, "", *predicted_table(rates, cores, price)])
 
