@@ -67,7 +67,9 @@ class Ahead:
         except DataError as error:
             self._give(error)
         except Exception as error:  # a worker that died, a full /dev/shm, a disk that is gone
-            self._give(DataError(f"pictures cannot be decoded any more ({type(error).__name__}: {error})"))
+            self._give(
+                DataError(f"no picture is decoded any more ({type(error).__name__}: {error}): the same command goes on")
+            )
 
     def _fill(self, slot: _Slot, chunks: Iterator[Chunk]) -> None:
         filled, seen = 0, 0
