@@ -22,6 +22,7 @@ from poise.experiments.imagenet import COMPRESSED, FULL, QUICK, ImageNet, Length
 from poise.experiments.imagenet_c import PAPER, CorruptedImageNet, table
 from poise.experiments.runner import Event, Runner
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
+from poise.reporting.page import page
 from poise.reporting.records import load
 from poise.reporting.tables import tables_of
 from poise.reporting.text import text
@@ -116,7 +117,8 @@ def test_every_stage_in_miniature(home: Path, tmp_path: Path) -> None:
     assert one["origins"] == {"corruptions": "generated with seed 0, JPEG 85"} and one["trunk"] == {"epochs": 2}
     assert [Path(path).name[8:] for path in record(out, "xe")["damaged"]] == ["train_0007_00001.jpeg"]
     assert one["log"][2]["loss"]["contrast"] > 0 and one["log"][2]["step"] == 18
-    printed = text(tables_of(load(out)[0]))
+    printed, shown = text(tables_of(load(out)[0])), page(load(out))
+    assert "mean corruption error" in shown and "PG+FCL" in shown
     for word in ("All, 15", "All, 19", ".3437 ±.0022", "blur, one by one", ".2374", "mean corruption error", "spatter"):
         assert word in printed
     error = fmean(

@@ -14,15 +14,17 @@ import json
 import tarfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from poise.data.errors import DataMismatch, DataNotFound
 from poise.data.folders import PICTURES, Packed, imagenet_part
 from poise.data.folders import imagenet as imagenet_folders
-from poise.data.imagenet import Source
 from poise.data.stream import Stream
+
+if TYPE_CHECKING:
+    from poise.data.imagenet import Source  # which needs torch, and the command line begins without it
 
 INDEX = "shards.json"
 _TOGETHER = 16
