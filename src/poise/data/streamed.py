@@ -23,7 +23,7 @@ from poise.data.imagenet import CentreCrop, PictureSet, RandomCrop, Source
 from poise.data.loader import Batches, to_unit
 
 Change = Callable[[Tensor, Tensor], Tensor]
-_EVALUATED, _FEW, _STRETCH = 250, 1000, 100
+_EVALUATED, _FEW, _STRETCH = 100, 1000, 100
 
 
 @dataclass(frozen=True, eq=False)
