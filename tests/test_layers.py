@@ -34,7 +34,7 @@ CONTRACTS = {
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst", "sentences"),
-        *("imagenet", "ahead", "streamed", "shards", "drawn"),
+        *("imagenet", "ahead", "streamed", "shards"),
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
