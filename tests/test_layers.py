@@ -34,16 +34,18 @@ CONTRACTS = {
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst", "sentences"),
+        *("imagenet", "ahead", "streamed", "shards"),
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
         "titles",
         *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c", "placing", "alignment", "human"),
+        *("imagenet", "paper_imagenet_c"),
     },
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
-    "training": {"errors", "plan", "step", "average", "checkpoint", "engine"},
+    "training": {"errors", "plan", "step", "average", "checkpoint", "engine", "tables", "keeper"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
         *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips", "png", "audits", "plane"),

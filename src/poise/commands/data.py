@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from json import dumps
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
@@ -119,6 +121,32 @@ def where() -> None:
     typer.echo(cache.root())
 
 
+@data.command()
+def shard(
+    out: Annotated[Path, typer.Argument(help="A new folder for the shards.")],
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="PATH", help="ImageNet's folders; by default those you have got.")
+    ] = None,
+    pictures: Annotated[int, typer.Option(min=1, help="In each shard.")] = 1000,
+    quiet: Quiet = False,
+) -> None:
+    """Pack ImageNet's folders into tar shards; a run that stopped goes on. Then: poise data get imagenet --from OUT.
+
+    poise data shard /data/imagenet-shards --from /data/imagenet
+    """
+    from poise.data.sharding import write_shards
+
+    place = sources.folder("imagenet") if source is None else source
+    try:
+        with _bars(quiet, TextColumn("{task.completed} pictures")) as report:
+            counts = write_shards(place, out, pictures, report)
+    except DataError:
+        raise
+    except OSError as error:
+        raise DataError(f"{error.filename or out}: {error.strerror or error}") from None
+    typer.echo(f"{out}: {counts['train']} pictures to train on, {counts['val']} for validation")
+
+
 def _fail(failures: list[str]) -> None:
     """End with all that went wrong, a sentence each."""
     if failures:
@@ -133,13 +161,14 @@ def _require(names: list[str]) -> None:
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Report]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
+    with _bars(quiet, DownloadColumn(), TransferSpeedColumn()) as report:
+        yield report
+
+
+@contextmanager
+def _bars(quiet: bool, *amounts: ProgressColumn) -> Iterator[Report]:
+    """A bar for each thing that is reported on."""
+    columns = (TextColumn("{task.description}"), BarColumn(), *amounts, TimeRemainingColumn())
     tasks: dict[str, TaskID] = {}
     console = Console(stderr=True, quiet=quiet)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:

@@ -7,9 +7,10 @@ is stored in a third, which depends on the images alone; so are its digests.
 from __future__ import annotations
 
 from poise.data.dataset import DataSet, FolderSet, all_corruptions, corrupted, images, named_files
-from poise.data.folders import imagenet, imagenet_c
+from poise.data.folders import imagenet_c
 from poise.data.layouts import cifar_binary, cifar_pickle, cifar_sheets, idx, image_folders, keras_npz, mnist_pickle
 from poise.data.packages import Package
+from poise.data.shards import imagenet
 from poise.data.sst import require_scores
 
 _MNIST_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
@@ -162,7 +163,9 @@ CIFAR100_C = DataSet(
     folders=("CIFAR-100-C",),
     require=all_corruptions,
 )
-IMAGENET = FolderSet("imagenet", "ILSVRC 2012: train and val folders", "research use (ILSVRC)", 150_000, imagenet)
+IMAGENET = FolderSet(
+    "imagenet", "ILSVRC 2012: train and val folders or shards", "research use (ILSVRC)", 150_000, imagenet
+)
 IMAGENET_C = FolderSet("imagenet-c", "ImageNet-C: folders per corruption", "CC BY 4.0 (Hendrycks)", 75_000, imagenet_c)
 
 CATALOGUE: dict[str, DataSet | FolderSet] = {

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from poise.data.errors import DataMismatch, DataNotFound
 from poise.data.imagenet_val import WNID, val_labels
+from poise.data.stream import Stream
 
 PICTURES = (".jpeg", ".jpg", ".png")
 KAGGLE = Path("ILSVRC/Data/CLS-LOC")
@@ -27,6 +30,32 @@ class Listing:
 
     classes: tuple[str, ...]
     pictures: tuple[tuple[Path, int], ...]
+
+
+class Packed:
+    """A listing as three arrays: worker processes share them, where a million paths would be copied page by page, since
+    looking at a Python object writes its count."""
+
+    def __init__(self, listing: Listing) -> None:
+        paths = [os.fsencode(path) for path, _ in listing.pictures]
+        self.classes = listing.classes
+        self.labels = np.array([label for _, label in listing.pictures], np.int64)
+        self._names = np.frombuffer(b"".join(paths), np.uint8)
+        self._ends = np.cumsum([len(path) for path in paths])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def name(self, index: int) -> Path:
+        first = self._ends[index - 1] if index else 0
+        return Path(os.fsdecode(self._names[first : self._ends[index]].tobytes()))
+
+    def read(self, index: int) -> bytes:
+        return self.name(index).read_bytes()
+
+    def order(self, seed: int, epoch: int) -> np.ndarray:
+        """Any picture may follow any other."""
+        return Stream(seed, "order", epoch).permutation(len(self))
 
 
 def in_class_folders(folder: Path, wnids: bool = False) -> Listing:
@@ -76,6 +105,13 @@ def imagenet_c(path: Path) -> dict[str, int]:
     if not corruptions or partial:
         raise DataMismatch(f"{path} lacks severities 1 to 5 of {', '.join(partial) or 'any corruption'}")
     return {"corruptions": len(corruptions)}
+
+
+def imagenet_c_part(path: Path, corruption: str, severity: int) -> Listing | None:
+    """The pictures of a corruption at a severity; None if the folder does not have them."""
+    places = [path / corruption / str(severity), *sorted(path.glob(f"*/{corruption}/{severity}"))]
+    found = next((place for place in places if place.is_dir()), None)
+    return None if found is None else in_class_folders(found, wnids=True)
 
 
 def _home(path: Path) -> Path:

@@ -4,25 +4,26 @@
     for x, y in stream_epoch(train, 256, epoch=0, workers=8): ...
 
 The crop and the flip of a picture depend on (seed, epoch, index) alone, not on the worker that makes them, and the
-order on (seed, epoch): any number of workers gives the same epoch, from any batch on.
+order on (seed, epoch): any number of workers gives the same epoch, from any batch on. `StreamLoader` (streamed.py)
+brings such epochs to the training loop.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from math import exp, log, sqrt
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from poise.data.folders import Listing
-from poise.data.loader import epoch_order
+from poise.data.folders import Listing, Packed
 from poise.data.stream import Stream
 
 LOG = logging.getLogger("poise")
@@ -57,7 +58,7 @@ class RandomCrop:
 
 @dataclass(frozen=True)
 class CentreCrop:
-    """The shorter side resized to `resize`, then the middle `size` x `size`."""
+    """The shorter side resized to `resize`, then the middle `size` x `size`, as ImageNet-C was cut."""
 
     size: int = 224
     resize: int = 256
@@ -67,10 +68,32 @@ class CentreCrop:
             raise ValueError(f"size={self.size} must lie between 1 and resize={self.resize}: the rest would be black")
 
     def __call__(self, image: Any, stream: Stream) -> Any:
-        scale = self.resize / min(image.size)
-        large = image.resize((round(image.width * scale), round(image.height * scale)), resample=2)
-        left, top = (large.width - self.size) // 2, (large.height - self.size) // 2
+        width, height = (int(self.resize * side / min(image.size)) for side in image.size)
+        large = image.resize((width, height), resample=2)
+        left, top = round((width - self.size) / 2), round((height - self.size) / 2)
         return large.crop((left, top, left + self.size, top + self.size))
+
+
+class Source(Protocol):
+    """Encoded pictures with their labels: folders (`Packed`) or tar shards (`Shards`).
+
+    classes  the name of each label.
+    labels   int64 [N].
+    """
+
+    classes: tuple[str, ...]
+    labels: np.ndarray
+
+    def __len__(self) -> int: ...
+
+    def name(self, index: int) -> Path:
+        """Where a picture lies, for people."""
+
+    def read(self, index: int) -> bytes:
+        """The file of a picture."""
+
+    def order(self, seed: int, epoch: int) -> np.ndarray:
+        """The order in which an epoch visits the pictures [N]."""
 
 
 @dataclass(frozen=True)
@@ -85,31 +108,40 @@ Example: TypeAlias = "tuple[Tensor, int] | Damaged"
 
 
 class PictureSet(Dataset[Example]):
-    """The pictures of a listing, cropped. An example is asked for by (epoch, index).
+    """The pictures of a source, cropped. An example is asked for by (epoch, index).
 
     damaged  {path: reason} of the pictures that a stream met and left out; each is also logged, once.
     """
 
-    def __init__(self, listing: Listing, crop: RandomCrop | CentreCrop, seed: int = 0) -> None:
-        self.classes, self.pictures = listing.classes, listing.pictures
+    def __init__(self, source: Listing | Source, crop: RandomCrop | CentreCrop, seed: int = 0) -> None:
+        self.source: Source = Packed(source) if isinstance(source, Listing) else source
         self.crop, self.seed = crop, seed
         self.damaged: dict[Path, str] = {}
 
     def __len__(self) -> int:
-        return len(self.pictures)
+        return len(self.source)
 
     def __getitem__(self, place: tuple[int, int]) -> Example:
+        """uint8 [3, H, W], channels last in memory, and its label."""
         from PIL import Image
 
         epoch, index = place
-        path, label = self.pictures[index]
         try:
-            with Image.open(path) as picture:
+            with Image.open(BytesIO(self.source.read(index))) as picture:
                 image = picture.convert("RGB")
         except Exception as error:  # whatever a damaged file makes the decoder raise
-            return Damaged(index, f"{type(error).__name__}: {error}")
+            said = str(error).partition(" <_io.BytesIO")[0]  # the address of a buffer tells nobody anything
+            return Damaged(index, f"{type(error).__name__}: {said}")
         cropped = self.crop(image, Stream(self.seed, "crop", epoch, index))
-        return torch.from_numpy(np.array(cropped)).permute(2, 0, 1), label
+        return torch.from_numpy(np.array(cropped)).permute(2, 0, 1), int(self.source.labels[index])
+
+    def note(self, damaged: Sequence[Damaged]) -> None:
+        """Count and name what a stream met."""
+        for each in damaged:
+            path = self.source.name(each.index)
+            if path not in self.damaged:
+                LOG.warning("%s is damaged and left out (%s)", path, each.reason)
+            self.damaged[path] = each.reason
 
 
 def stream_epoch(
@@ -121,7 +153,7 @@ def stream_epoch(
     """
     if not 0 < batch_size <= len(pictures) or start < 0:
         raise ValueError(f"batch_size={batch_size} must lie in 1..{len(pictures)}, start={start} not be negative")
-    order = epoch_order(len(pictures), pictures.seed, epoch).tolist()
+    order = pictures.source.order(pictures.seed, epoch).tolist()
     chosen = order[start * batch_size : len(order) // batch_size * batch_size]
     yield from _batches(pictures, [(epoch, index) for index in chosen], batch_size, workers)
 
@@ -138,11 +170,7 @@ def _batches(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     loader = DataLoader(pictures, batch_size, sampler=places, num_workers=workers, collate_fn=_collate)
     for x, y, damaged in loader:
-        for each in damaged:
-            path = pictures.pictures[each.index][0]
-            if path not in pictures.damaged:
-                LOG.warning("%s is damaged and left out (%s)", path, each.reason)
-            pictures.damaged[path] = each.reason
+        pictures.note(damaged)
         if len(y) > 0:
             yield x, y
 

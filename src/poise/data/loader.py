@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Protocol
 
 import numpy as np
@@ -31,9 +32,10 @@ def batch_seed(seed: int, epoch: int, batch: int) -> int:
     return int(Stream(seed, "batch", epoch, batch).bits(1)[0] >> np.uint64(1))
 
 
-def epoch_seed(seed: int, epoch: int, process: int = 0) -> int:
-    """The seed of all that one process draws in one epoch, for a loop that goes on from whole epochs only."""
-    return int(Stream(seed, "epoch", epoch, process).bits(1)[0] >> np.uint64(2))
+def epoch_seed(seed: int, epoch: int, process: int = 0, stretch: int = 0) -> int:
+    """The seed of all that one process draws in one epoch, or a stretch of it, for a loop that goes on from there."""
+    later = (stretch,) if stretch else ()
+    return int(Stream(seed, "epoch", epoch, process, *later).bits(1)[0] >> np.uint64(2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,7 @@ class Loader(Protocol):
     """What a training loop asks of its data, all of it on the device of `labels`.
 
     replicas  models that are trained at once, whose rows take turns in every batch.
+    stretch   batches after which all that is random is seeded anew, so that a run can go on from there.
     """
 
     @property
@@ -62,6 +65,9 @@ class Loader(Protocol):
     @property
     def replicas(self) -> int: ...
 
+    @property
+    def stretch(self) -> int: ...
+
     def __len__(self) -> int:
         """Batches of an epoch."""
 
@@ -71,9 +77,26 @@ class Loader(Protocol):
     def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Input, Tensor]:
         """x and y of these rows, augmented by a generator on the device."""
 
+    def feed(self, number: int, rows: Tensor, start: int = 0) -> Iterator[None]:
+        """Bring the batches of an epoch, rows [S, B], to where `batch` finds them, one before each step."""
+
+
+class Resident:
+    """A set that is on the device as a whole: nothing to bring, and an epoch is short enough to begin again."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def stretch(self) -> int:
+        return len(self)
+
+    def feed(self, number: int, rows: Tensor, start: int = 0) -> Iterator[None]:
+        return repeat(None)
+
 
 @dataclass(frozen=True, eq=False)
-class DeviceLoader:
+class DeviceLoader(Resident):
     """images uint8 [N, C, H, W] and labels [N] on one device; see `on_device`."""
 
     images: Tensor

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from poise.data.loader import Batches, epoch_order
+from poise.data.loader import Batches, Resident, epoch_order
 from poise.data.stream import Stream
 from poise.tokens import Input, Tokens
 
@@ -63,7 +63,7 @@ class PieceDropout:
 
 
 @dataclass(frozen=True, eq=False)
-class TokenLoader:
+class TokenLoader(Resident):
     """sentences [N, T] and labels [N] on one device; see `tokens_of`."""
 
     sentences: Tokens

@@ -115,7 +115,8 @@ def folder(name: str) -> Path:
     """Where the files of a stored set are."""
     manifest = manifest_of(name)
     if manifest is None:
-        raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}")
+        own = " --from FOLDER" if isinstance(CATALOGUE.get(name), FolderSet) else ""
+        raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}{own}")
     return Path(manifest.get("path", root() / name))
 
 

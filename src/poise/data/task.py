@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from poise.data.streamed import Pictures
+
 
 @dataclass(frozen=True, eq=False)
 class Examples:
@@ -26,7 +28,9 @@ class Examples:
         return len(self.y)
 
 
-Make: TypeAlias = Callable[[torch.device], Examples]  # for the device that will look at them, where that matters
+Make: TypeAlias = (
+    "Callable[[torch.device], Examples | Pictures]"  # for the device that will look at them, where that matters
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +42,7 @@ class Task:
     origins      where test sets came from that can be had in more than one way, for the record.
     """
 
-    train: Examples
+    train: Examples | Pictures
     validation: Examples | None
     tests: dict[str, Make]
     num_classes: int

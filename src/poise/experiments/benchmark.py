@@ -92,7 +92,7 @@ def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -
     data = DeviceLoader(images, labels, case.plan.batch_size, case.augment)
     fcl = FCL(GradientUtility(), TopBottom(k=256), Gaussian(sigma=0.5), case.contrast, weight=1e-4)
     torch.backends.cudnn.benchmark = True
-    for name, objective, plain in (("XE", XE(), _plain_xe), ("FCL", fcl, _plain_fcl(fcl))):
+    for name, objective, plain in (("XE", XE(), plain_xe), ("FCL", fcl, plain_fcl(fcl))):
         yield Timing(name, "plain eager PyTorch", _timed(_plainly(case, device, data, plain), device, epochs))
         epoch = _by_engine(case, device, data, objective)
         yield Timing(name, "engine", _timed(epoch, device, epochs), _busy(epoch, device))
@@ -158,11 +158,14 @@ def _plainly(case: Case, device: torch.device, data: DeviceLoader, loss: Any) ->
     return epoch
 
 
-def _plain_xe(model: Any, x: Tensor, y: Tensor) -> Tensor:
+def plain_xe(model: Any, x: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy as one writes it."""
     return F.cross_entropy(model(x), y)
 
 
-def _plain_fcl(fcl: FCL) -> Callable[[Any, Tensor, Tensor], Tensor]:
+def plain_fcl(fcl: FCL) -> Callable[[Any, Tensor, Tensor], Tensor]:
+    """FCL with a pass of its own for the utility, and a forward each for x, near and far."""
+
     def loss(model: Any, x: Tensor, y: Tensor) -> Tensor:
         image = x.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(F.cross_entropy(model(image), y, reduction="sum"), image)

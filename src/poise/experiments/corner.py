@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from poise.data.cache import load
 from poise.data.loader import on_device, to_unit
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST
-from poise.data.task import Task
+from poise.data.task import Examples, Task
 from poise.features.agreement import spearman
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
@@ -63,6 +63,7 @@ class CornerMeasures:
     def _dropped(self, model: Any, task: Task) -> float:
         """The share of the first training images whose largest utility is below FCL's threshold."""
         device = next(model.parameters()).device
+        assert isinstance(task.train, Examples)
         images, labels = on_device(task.train.x[: self.images], task.train.y[: self.images], device)
         u = GradientUtility()(model, to_unit(images), labels)
         return float((u.flatten(1).amax(1) < DROP_BELOW).float().mean())

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from poise.data.streamed import Pictures
 from poise.data.task import Examples, Task
 from poise.experiments.experiment import Experiment, Measures
 from poise.experiments.placing import placed
 from poise.tokens import Input
-from poise.training.accuracy import count_right
+from poise.training.accuracy import count_batches, count_right
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +41,14 @@ class Judge:
         """For the record: scores, the counts behind them, and the accuracy on validation."""
         sets = self.task.tests if self.testing else self.task.validations
         with _tuned():
-            counts = {name: self._counts(model, *self._placed(make(self.device))) for name, make in sets.items()}
+            counts = {name: self._count(model, make(self.device)) for name, make in sets.items()}
         measured = self._measured(self.experiment.measures, model)
         return {
             "scores": {**{name: _accuracy(each) for name, each in counts.items()}, **measured},
             "classes": {name: each.tolist() for name, each in counts.items() if name in self.experiment.by_class},
             "validation": self._validation(model),
             "origins": self.task.origins if self.testing else {},
+            **({"damaged": damaged} if (damaged := self._damaged()) else {}),
         }
 
     def exhibits(self, model: nn.Module) -> dict[str, dict[str, Any]]:
@@ -55,8 +57,11 @@ class Judge:
         return make(model, self.task) if make is not None and self.testing else {}
 
     @cached_property
-    def train(self) -> tuple[Input, Tensor]:
-        """The training examples and labels on the device, images in the plan's layout."""
+    def train(self) -> tuple[Input | Pictures, Tensor]:
+        """The training examples and labels on the device, images in the plan's layout; pictures that are streamed stay
+        where they are."""
+        if isinstance(self.task.train, Pictures):
+            return self.task.train, torch.from_numpy(self.task.train.source.labels).to(self.device)
         rows, labels = self._placed(self.task.train)
         layout = self.experiment.plan.layout
         return (rows.contiguous(memory_format=layout) if isinstance(rows, Tensor) else rows), labels
@@ -64,6 +69,11 @@ class Judge:
     @cached_property
     def _validation_set(self) -> tuple[Input, Tensor] | None:
         return None if self.task.validation is None else self._placed(self.task.validation)
+
+    def _damaged(self) -> dict[str, str]:
+        """Streamed pictures that this process could not decode, and why."""
+        train = self.task.train
+        return {str(path): why for path, why in train.damaged.items()} if isinstance(train, Pictures) else {}
 
     def _measured(self, measures: Measures | None, model: nn.Module) -> dict[str, float]:
         seen = self.task if self.testing else replace(self.task, tests={})
@@ -74,6 +84,12 @@ class Judge:
 
     def _placed(self, examples: Examples) -> tuple[Input, Tensor]:
         return placed(examples, self.device)
+
+    def _count(self, model: nn.Module, examples: Examples | Pictures) -> Tensor:
+        if isinstance(examples, Examples):
+            return self._counts(model, *self._placed(examples))
+        bfloat16 = self.experiment.plan.precision == "bfloat16"
+        return count_batches(model, examples.in_order(self.device), self.device, self.task.num_classes, bfloat16)
 
     def _counts(self, model: nn.Module, rows: Input, labels: Tensor) -> Tensor:
         bfloat16 = self.experiment.plan.precision == "bfloat16"

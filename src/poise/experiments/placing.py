@@ -1,4 +1,4 @@
-"""Examples put on a device, and the loader that fits their kind: images or sentences."""
+"""Examples put on a device, and the loader that fits their kind: images, pictures that are streamed, or sentences."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from poise.data.loader import DeviceLoader, Loader, on_device
 from poise.data.sentences import TokenLoader, tokens_of
+from poise.data.streamed import Pictures, StreamLoader
 from poise.data.task import Examples
 from poise.tokens import Input, Tokens
 from poise.training.plan import Plan
@@ -22,8 +23,10 @@ def placed(examples: Examples, device: torch.device) -> tuple[Input, Tensor]:
     return tokens_of(examples.x, device), torch.from_numpy(np.array(examples.y)).long().to(device)
 
 
-def loader(rows: Input, labels: Tensor, plan: Plan, augment: Any, seed: int) -> Loader:
+def loader(rows: Input | Pictures, labels: Tensor, plan: Plan, augment: Any, seed: int) -> Loader:
     """Batches to train on."""
+    if isinstance(rows, Pictures):
+        return StreamLoader(rows, labels, plan.batch_size, augment, seed, plan.layout)
     if isinstance(rows, Tokens):
         return TokenLoader(rows, labels, plan.batch_size, augment, seed)
     return DeviceLoader(rows, labels, plan.batch_size, augment, seed)

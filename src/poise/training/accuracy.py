@@ -5,6 +5,8 @@ Axes: N images or sentences, T positions, L classes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
@@ -20,10 +22,23 @@ def count_right(
 
     rows  uint8 images [N, C, H, W] or Tokens [N, T], on the model's device; labels [N]. The model is left as it was.
     """
-    counts = torch.zeros(2, num_classes, dtype=torch.int64, device=labels.device)
+    starts = range(0, len(labels), batch_size)
+    batches = ((rows[start : start + batch_size], labels[start : start + batch_size]) for start in starts)
+    return count_batches(model, batches, labels.device, num_classes, bfloat16)
+
+
+def count_batches(
+    model: nn.Module,
+    batches: Iterable[tuple[Input, Tensor]],
+    device: torch.device,
+    num_classes: int,
+    bfloat16: bool = False,
+) -> Tensor:
+    """The same [L, 2] for a set that comes batch after batch, on the model's device."""
+    counts = torch.zeros(2, num_classes, dtype=torch.int64, device=device)
     with evaluating(model), torch.inference_mode():
-        for start in range(0, len(labels), batch_size):
-            x, y = as_read(rows[start : start + batch_size]), labels[start : start + batch_size]
+        for rows, y in batches:
+            x = as_read(rows)
             with torch.autocast(device_of(x).type, torch.bfloat16, enabled=bfloat16):
                 right = model(x).argmax(1) == y
             # bincount, and y[right], would wait for the device at every batch.

@@ -2,6 +2,7 @@
 
     checkpoint-0012.safetensors    weights, their average, statistics and the optimizer's state after epoch 12
     checkpoint-0012.json           where the run stands, and the digest of the tensors
+    checkpoint-0013-000400.*       the same after 400 batches of epoch 13, where an epoch is long
 
 The JSON is written last: a checkpoint without it does not count. The newest two are kept; one that is damaged is named,
 and the one before it is used.
@@ -43,11 +44,15 @@ def save(
     optimizer: torch.optim.Optimizer | None,
     facts: dict[str, Any],
     average: Average | None = None,
+    batch: int = 0,
 ) -> None:
-    """Write the checkpoint of an epoch and forget old ones; one without an optimizer is to use, not to go on from."""
+    """Write the checkpoint of an epoch, or of a batch of the next one, and forget old ones; one without an optimizer is
+    to use, not to go on from."""
     folder.mkdir(parents=True, exist_ok=True)
     sweep(folder)  # of what a killed run left half written
-    path = folder / f"checkpoint-{epoch:04d}.safetensors"
+    path = folder / (
+        f"checkpoint-{epoch + 1:04d}-{batch:06d}.safetensors" if batch else f"checkpoint-{epoch:04d}.safetensors"
+    )
     content = serialized(_tensors(model, optimizer, average))
     meta = json.dumps({**facts, "epoch": epoch, "sha256": sha256(content).hexdigest()})
     _write(path, content)

@@ -2,7 +2,8 @@
 
 An epoch is a pure function of the weights, the optimizer's state and (seed, epoch): the order of the rows, the
 augmentation and the objective's noise are drawn from generators that are seeded anew for every epoch. So nothing but
-weights and optimizer needs to be kept to go on, and a branch of a run sees what the whole run would have seen.
+weights and optimizer needs to be kept to go on, and a branch of a run sees what the whole run would have seen. A long
+epoch, of a streamed set, has stretches that are seeded anew likewise: a run can go on from the beginning of each.
 
 A graph holds the data's augmentation, the objective, the optimizer and the average of the weights. What changes from
 step to step lies in tables on the device (rows, learning rate, weight), which the graph reads at a counter that it
@@ -12,7 +13,7 @@ the others, for every width of a batch; they share their memory, since nothing b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,15 +28,16 @@ from poise.schedules import as_schedule
 from poise.training.average import Average
 from poise.training.plan import Plan
 from poise.training.step import TrainStep
+from poise.training.tables import Tables
 
-_WARM_UP, _MOST_PARTS = 3, 4
+_WARM_UP = 3
 
 
 @dataclass(frozen=True, eq=False)
 class LiveWeight:
     """A schedule that answers with a tensor: the weight of the step that the graph is at."""
 
-    tables: _Tables
+    tables: Tables
 
     def __call__(self, step: int) -> Any:
         return self.tables.now(self.tables.weights)
@@ -60,27 +62,43 @@ class Engine:
         self._step = self._wrapped(TrainStep(model, objective))
         self._average = average
         self._augmenting = torch.Generator(self.device)
-        self._tables = _Tables(len(data), self._local_size(), data.replicas, self.device)
+        self._tables = Tables(len(data), self._local_size(), data.replicas, self.device)
         self._replays: dict[tuple[bool, int], torch.cuda.CUDAGraph] = {}
         self._memory = torch.cuda.graph_pool_handle() if self._captures else None
         self._names: dict[bool, list[str]] = {}
 
-    def epoch(self, number: int, progress: Callable[[int], None] = lambda batch: None) -> dict[str, Tensor]:
+    def epoch(
+        self,
+        number: int,
+        progress: Callable[[int], None] = lambda batch: None,
+        pause: Callable[[int], None] = lambda batch: None,
+        done: Tensor | None = None,
+    ) -> dict[str, Tensor]:
         """Train for an epoch; the parts of the loss at each step, {name: [steps]}, on the CPU.
 
-        A fleet has [steps, R] of them.
+        A fleet has [steps, R] of them. `pause` is called before every stretch but the first; `done` is what `so_far`
+        gave then, to go on from there.
         """
         self._model.train()
         steps = range(number * len(self._data), (number + 1) * len(self._data))
         weights = [self._schedule(step) for step in steps]
-        widths = self._begin(number, steps, weights)
-        for batch, (step, weight, width) in enumerate(zip(steps, weights, widths, strict=True)):
-            self._run(switched_off(weight), width, step)
+        start = 0 if done is None else len(done)
+        rows, widths = self._begin(number, steps, weights, done)
+        for batch, _ in zip(range(start, len(steps)), self._data.feed(number, rows, start), strict=False):
+            if batch % self._data.stretch == 0 and batch > 0:
+                self._seed(number, batch // self._data.stretch)
+                if batch > start:
+                    pause(batch)
+            self._run(switched_off(weights[batch]), widths[batch], steps[batch])
             progress(batch)
-        names = max((self._names[switched_off(weight)] for weight in weights), key=len)
+        names = max((self._names[switched_off(weight)] for weight in weights[start:]), key=len)
         log = mean_over_processes(self._tables.log).cpu()
         log = log[:, :, 0] if self._data.replicas == 1 else log
         return {name: log[:, column] for column, name in enumerate(names)}
+
+    def so_far(self, batch: int) -> Tensor:
+        """The parts of the loss before a batch [batch, parts, R], on the CPU; asked for by all processes."""
+        return mean_over_processes(self._tables.log[:batch].clone()).cpu()
 
     @property
     def description(self) -> str:
@@ -100,15 +118,22 @@ class Engine:
             raise ValueError(f"batch_size={self._data.batch_size} must be a multiple of the {world_size()} processes")
         return size
 
-    def _begin(self, number: int, steps: range, weights: list[float]) -> tuple[int, ...]:
-        """All that is drawn and scheduled for an epoch, each process with its part of every batch; the widths."""
+    def _begin(
+        self, number: int, steps: range, weights: list[float], done: Tensor | None
+    ) -> tuple[Tensor, tuple[int, ...]]:
+        """All that is drawn and scheduled for an epoch, each process with its part of every batch; rows and widths."""
         batches = self._data.batches(number)
-        whole = batches.rows.view(len(steps), world_size(), -1)
-        self._tables.fill(whole[:, rank()], [self._plan.learning_rate(step) for step in steps], weights)
-        seed = epoch_seed(self._data.seed, number, rank())
+        rows = batches.rows.view(len(steps), world_size(), -1)[:, rank()]
+        self._tables.fill(rows, [self._plan.learning_rate(step) for step in steps], weights)
+        if done is not None:
+            self._tables.go_on(done)
+        self._seed(number, 0)
+        return rows, batches.widths
+
+    def _seed(self, number: int, stretch: int) -> None:
+        seed = epoch_seed(self._data.seed, number, rank(), stretch)
         self._augmenting.manual_seed(seed)
         _default_generator(self.device).manual_seed(seed + 1)
-        return batches.widths
 
     def _run(self, quiet: bool, width: int, step: int) -> None:
         if not self._captures:
@@ -162,42 +187,6 @@ class Engine:
         for generator, state in draws:
             generator.set_state(state)
         return graph
-
-
-class _Tables:
-    """What changes from step to step, and what a step leaves, on the device; a counter says which step it is."""
-
-    def __init__(self, steps: int, batch: int, replicas: int, device: torch.device) -> None:
-        self.rows = torch.zeros(steps, batch, dtype=torch.int64, device=device)
-        self.rates, self.weights = torch.zeros(2, steps, device=device).unbind()
-        self.log = torch.zeros(steps, _MOST_PARTS, replicas, device=device)
-        self.counter = torch.zeros(1, dtype=torch.int64, device=device)
-
-    def fill(self, rows: Tensor, rates: list[float], weights: list[float]) -> None:
-        self.rows.copy_(rows)
-        self.rates.copy_(torch.tensor(rates))
-        self.weights.copy_(torch.tensor(weights))
-        self.counter.zero_()
-
-    def now(self, table: Tensor) -> Tensor:
-        """The row of this step."""
-        return table.index_select(0, self.counter)[0]
-
-    def note(self, parts: Iterable[Tensor | float]) -> None:
-        """Write down the parts of a loss, and go on to the next step."""
-        replicas = self.log.shape[2]
-        values = [torch.as_tensor(part, device=self.log.device).float().expand(replicas) for part in parts]
-        values += [self.log.new_zeros(replicas)] * (_MOST_PARTS - len(values))
-        self.log.index_copy_(0, self.counter, torch.stack(values)[None])
-        self.counter += 1
-
-    def snapshot(self) -> Callable[[], None]:
-        counter = self.counter.clone()
-
-        def undo() -> None:
-            self.counter.copy_(counter)
-
-        return undo
 
 
 def _default_generator(device: torch.device) -> torch.Generator:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from poise.classifier import Classifier
-from poise.data.loader import Batches, DeviceLoader
+from poise.data.loader import Batches, DeviceLoader, Resident
 from poise.objectives.contrast import Contrast
 from poise.objectives.objective import Loss, Objective, switched_off
 from poise.schedules import Ramp, Schedule, as_schedule
@@ -26,7 +26,7 @@ from poise.tokens import Input
 
 
 @dataclass(frozen=True, eq=False)
-class FleetLoader:
+class FleetLoader(Resident):
     """The batches of loaders that differ in their seed only, row by row in turns."""
 
     loaders: tuple[DeviceLoader, ...]

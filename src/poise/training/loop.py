@@ -2,8 +2,9 @@
 
     epoch after epoch: train, look for losses that are not finite, write down, keep a checkpoint
 
-A run that stops anywhere goes on from its last checkpoint and ends as if it had never stopped: on a CPU bit by bit, on
-a GPU up to the order in which its kernels add.
+Where epochs are long, of a streamed set, checkpoints are kept between their stretches, too. A run that stops anywhere
+goes on from its last checkpoint and ends as if it had never stopped: on a CPU bit by bit, on a GPU up to the order in
+which its kernels add.
 """
 
 from __future__ import annotations
@@ -13,22 +14,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from poise.data.loader import Loader
-from poise.distributed import rank, share, world_size
+from poise.distributed import share, world_size
 from poise.objectives.objective import Objective
 from poise.training.average import Average
-from poise.training.checkpoint import Checkpoint, newest, restore, save
+from poise.training.checkpoint import Checkpoint, newest, restore
 from poise.training.engine import Engine
 from poise.training.errors import NotFinite, OutOfTime, TrainingError
+from poise.training.keeper import Entry, Keeper
 from poise.training.plan import Plan
-
-Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -76,28 +76,28 @@ def fit(
     until       stop after this epoch instead of the plan's last.
     validate    called after each epoch; its entries go into the log.
     keep_every  seconds between checkpoints; the last epoch always has one.
-    deadline    a time.monotonic() after which no epoch begins: a checkpoint is kept, and OutOfTime raised.
+    deadline    a time.monotonic() after which no epoch or stretch begins: a checkpoint is kept, and OutOfTime raised.
     warn        told about damaged checkpoints.
     note        given the log after every epoch.
     """
     begun, last = time.monotonic(), plan.epochs if until is None else until
     optimizer = plan.optimizer(model.parameters(), data.labels.device)
     average = None if plan.average is None else Average(model, plan.average)
-    log, spent, trunk = _resumed(model, optimizer, average, folder, branch, warn)
-    with _surroundings(model, plan, data), _clear_about_memory(plan):
+    log, spent, trunk, done = _resumed(model, optimizer, average, folder, branch, warn)
+    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every)
+    with _surroundings(model, plan, data), _clear_about_failures(plan):
         engine = Engine(model, objective, data, optimizer, plan, average)
-        kept = time.monotonic()
+        pause = partial(keeper.between, engine, deadline)
         for epoch in range(len(log), last):
-            entry = _train(engine, data, plan, epoch, last, log, progress, begun)
+            entry, done = _train(engine, data, plan, epoch, last, log, progress, pause, done, begun), None
             if validate is not None:
                 with _uncompiled(model), nullcontext() if average is None else average.in_place():
                     entry |= validate(model)
             log.append(entry)
             note(log)
             over = epoch + 1 < last and share(time.monotonic() >= deadline)
-            if folder is not None and (over or time.monotonic() - kept >= keep_every or epoch + 1 == last):
-                _keep(folder, model, optimizer, average, log, trunk, spent + time.monotonic() - begun)
-                kept = time.monotonic()
+            if over or keeper.due or epoch + 1 == last:
+                keeper.keep()
             if over:
                 raise OutOfTime(f"the time is over after epoch {epoch + 1} of {last}: the same command goes on")
     if average is not None:
@@ -112,18 +112,20 @@ def _resumed(
     folder: Path | None,
     branch: Checkpoint | None,
     warn: Callable[[str], None],
-) -> tuple[list[Entry], float, int]:
-    """The log and the seconds so far, with the weights of then; and how many epochs were those of a trunk."""
+) -> tuple[list[Entry], float, int, Tensor | None]:
+    """The log and the seconds so far, with the weights of then; how many epochs were those of a trunk; and the parts of
+    the loss in an epoch that was begun."""
     own = None if folder is None else newest(folder, warn)
     found = own or branch
     if found is None:
-        return [], 0.0, 0
+        return [], 0.0, 0, None
     processes = found.facts["processes"]
     if processes != world_size():
         raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
     restore(found, model, optimizer, average)
-    log = list(found.facts["log"])
-    return log, float(found.facts["seconds"]), len(log) if own is None else int(found.facts.get("trunk", 0))
+    log, begun = list(found.facts["log"]), found.facts.get("begun")
+    trunk = len(log) if own is None else int(found.facts.get("trunk", 0))
+    return log, float(found.facts["seconds"]), trunk, None if begun is None else torch.tensor(begun)
 
 
 def _train(
@@ -134,6 +136,8 @@ def _train(
     last: int,
     log: list[Entry],
     progress: Callable[[Now], None],
+    pause: Callable[[int], None],
+    done: Tensor | None,
     begun: float,
 ) -> Entry:
     start = time.monotonic()
@@ -147,7 +151,7 @@ def _train(
         shown = now
         progress(Now(epoch, last, batch + 1, len(data), time.monotonic() - begun, log[-1] if log else None))
 
-    parts = engine.epoch(epoch, report)
+    parts = engine.epoch(epoch, report, pause, done)
     step = (epoch + 1) * len(data)
     _require_finite(parts, epoch, epoch * len(data))
     return {
@@ -169,20 +173,6 @@ def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
             f"{name} is not finite at step {first + step} (epoch {epoch + 1}): lower the learning rate or the weight; "
             "checkpoints of earlier epochs are kept"
         )
-
-
-def _keep(
-    folder: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    average: Average | None,
-    log: list[Entry],
-    trunk: int,
-    seconds: float,
-) -> None:
-    if rank() == 0:
-        facts = {"log": log, "trunk": trunk, "seconds": seconds, "processes": world_size()}
-        save(folder, len(log), model, optimizer, facts, average)
 
 
 @contextmanager
@@ -215,10 +205,14 @@ def _uncompiled(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _clear_about_memory(plan: Plan) -> Iterator[None]:
+def _clear_about_failures(plan: Plan) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError:
         raise TrainingError(
             f"out of GPU memory: lower batch_size={plan.batch_size}, or use precision='bfloat16' (now {plan.precision})"
         ) from None
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise TrainingError(f"a process that decodes pictures died ({error}): the same command goes on") from None

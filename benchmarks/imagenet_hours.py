@@ -1,0 +1,127 @@
+"""The paper's ImageNet run predicted: hours and cost on 1, 8 and 64 GPUs, from what benchmarks/imagenet.py measured.
+
+    python benchmarks/imagenet_hours.py results/benchmarks/imagenet-h200.json --write docs/imagenet.md
+
+The model. A step of 1024 images on n GPUs has b = 1024 / n images on each:
+
+    compute  b / (images per second measured at the nearest batch: one GPU with its graph, more of them without)
+    gradients  a ring all-reduce of 25.5 million float32: 2 (n - 1) / n * 102 MB / bandwidth + 2 (n - 1) * latency
+    negatives  FCL and CL gather embeddings [1024, 2048], and add up their gradients: 3 (n - 1) / n * 8.4 MB / bandwidth
+    step  max(compute + gradients + negatives, b / (cores per GPU * images per second and core that are decoded))
+
+Nothing of the communication is taken to hide behind the backward pass, so that the truth should be below. A run has 90
+epochs of 1251 steps; FCL costs as much as XE in the first 60. Tests are not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BEGIN, END = "<!-- measured by benchmarks/imagenet.py -->", "<!-- end -->"
+STEPS, EPOCHS, BATCH, LATE = 1251, 90, 1024, 60
+GRADIENTS, EMBEDDINGS = 25_549_352 * 4, BATCH * 2048 * 4  # bytes
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """bandwidth in bytes/s of a ring, as one GPU sees it; latency in s; price of a GPU-hour."""
+
+    gpus: int
+    bandwidth: float
+    latency: float
+    cores: int  # per GPU
+    price: float
+
+
+def step_seconds(rates: dict[str, Any], name: str, cluster: Cluster) -> tuple[float, str]:
+    """Seconds of a step, and what it waits for."""
+    n, b = cluster.gpus, BATCH / cluster.gpus
+    compute = b / speed(rates, name, b, graph=n == 1)
+    ring = (n - 1) / n
+    gradients = 2 * ring * GRADIENTS / cluster.bandwidth + 2 * (n - 1) * cluster.latency
+    negatives = 3 * ring * EMBEDDINGS / cluster.bandwidth if name == "FCL" else 0.0
+    decode = b / (cluster.cores * rates["decode, 1 core"]["images_per_second"])
+    worked = compute + gradients + negatives
+    return max(worked, decode), "decoding" if decode > worked else "the GPU"
+
+
+def speed(rates: dict[str, Any], name: str, batch: float, graph: bool) -> float:
+    """Images per second of one GPU, measured at the nearest batch."""
+    found = {}
+    for label, rate in rates.items():
+        parts = label.split(", ")
+        if parts[0] == name and "synthetic" in parts and "engine" in parts and ("no graph" in parts) != graph:
+            size = int(parts[1].removeprefix("batch "))
+            found[size] = max(found.get(size, 0.0), float(rate["images_per_second"]))
+    return found[min(found, key=lambda size: abs(size - batch))]
+
+
+def hours(rates: dict[str, Any], name: str, cluster: Cluster) -> float:
+    plain, contrast = (step_seconds(rates, each, cluster)[0] for each in ("XE", name))
+    return STEPS * (LATE * plain + (EPOCHS - LATE) * contrast) / 3600
+
+
+def clusters(cores: int, price: float) -> list[Cluster]:
+    """One GPU; a node of 8 by NVLink; 8 such nodes with 400 Gb/s for each GPU. 80 % of the wires' bandwidth."""
+    return [
+        Cluster(1, 1.0, 0.0, cores, price),
+        Cluster(8, 0.8 * 450e9, 10e-6, cores, price),
+        Cluster(64, 0.8 * 50e9, 10e-6, cores, price),
+    ]
+
+
+def measured_table(found: dict[str, Any]) -> list[str]:
+    lines = ["| measured | images/s | GPU memory, GB |", "|---|---:|---:|"]
+    for label, rate in found["rates"].items():
+        memory = f"{rate['peak_gb']:.1f}" if "peak_gb" in rate and not label.startswith("decode") else "-"
+        lines.append(f"| {label} | {rate['images_per_second']:,.0f} | {memory} |")
+    return lines
+
+
+def predicted_table(rates: dict[str, Any], cores: int, price: float) -> list[str]:
+    head = "| predicted | a GPU has | XE, images/s | waits for | XE, hours | FCL, hours | 6 methods x 5 seeds | cost |"
+    lines = [head, "|---|---:|---:|---|---:|---:|---:|---:|"]
+    for cluster in clusters(cores, price):
+        seconds, waits = step_seconds(rates, "XE", cluster)
+        xe, fcl = hours(rates, "XE", cluster), hours(rates, "FCL", cluster)
+        grid = 5 * (2 * xe + 4 * fcl)  # XE+Gaussian and CL+Gaussian are counted as FCL, which costs more
+        name = f"{cluster.gpus} GPU{'s' if cluster.gpus > 1 else ''}"
+        cells = f"{BATCH // cluster.gpus} of {BATCH} | {BATCH / seconds:,.0f} | {waits} | {xe:.1f} | {fcl:.1f}"
+        lines.append(f"| {name} | {cells} | {grid:,.0f} h | ${grid * cluster.gpus * price:,.0f} |")
+    return lines
+
+
+def section(found: dict[str, Any], cores: int, price: float) -> str:
+    rates, jpegs = found["rates"], found["jpegs"]
+    where = f"{found['device']}, {found['cores']} cores, torch {found['versions']['torch']}, commit {found['commit']}"
+    said = f"Measured on one {where}; {jpegs['count']:,} JPEGs of {jpegs['mean_kb']:.0f} kB on average."
+    if not any("engine" in label for label in rates):
+        return "\n".join([said, "", *measured_table(found)])
+    model = (
+        f"Predicted from these numbers by `benchmarks/imagenet_hours.py`, which states its model: {cores} cores decode "
+        f"for each GPU, a GPU-hour costs ${price:.2f}, NVLink carries 450 GB/s and the network 50 GB/s for each GPU, "
+        "of which 80 % are reached and nothing hides behind the backward pass. Tests are not in it."
+    )
+    return "\n".join([said, "", *measured_table(found), "", model, "", *predicted_table(rates, cores, price)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measured", type=Path)
+    parser.add_argument("--cores", type=int, default=16, help="that decode for each GPU")
+    parser.add_argument("--price", type=float, default=3.0, help="of a GPU-hour, in dollars")
+    parser.add_argument("--write", type=Path, help="a page with the marks to write between")
+    arguments = parser.parse_args()
+    text = section(json.loads(arguments.measured.read_text()), arguments.cores, arguments.price)
+    print(text)
+    if arguments.write is not None:
+        before, rest = arguments.write.read_text().split(BEGIN)
+        arguments.write.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Who keeps the checkpoints of a run: after epochs, and between the stretches of long ones."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from poise.distributed import rank, share, world_size
+from poise.training.average import Average
+from poise.training.checkpoint import save
+from poise.training.engine import Engine
+from poise.training.errors import OutOfTime
+
+Entry = dict[str, Any]
+
+
+@dataclass(eq=False)
+class Keeper:
+    """Writes checkpoints of a run, where it has a folder for them; `began` is when it would have begun in one go."""
+
+    folder: Path | None
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: Average | None
+    log: list[Entry]
+    trunk: int
+    began: float
+    every: float
+
+    def __post_init__(self) -> None:
+        self._last = time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self.every
+
+    def keep(self, begun: Tensor | None = None) -> None:
+        """After an epoch, or with what an epoch that was begun has come to."""
+        if rank() == 0 and self.folder is not None:
+            facts = {"log": self.log, "trunk": self.trunk, "processes": world_size()}
+            facts |= {"seconds": time.monotonic() - self.began}
+            facts |= {} if begun is None else {"begun": begun.tolist()}
+            batch = 0 if begun is None else len(begun)
+            save(self.folder, len(self.log), self.model, self.optimizer, facts, self.average, batch)
+        self._last = time.monotonic()
+
+    def between(self, engine: Engine, deadline: float, batch: int) -> None:
+        """Before a stretch of an epoch: a checkpoint if it is time, which the first process says; OutOfTime if over."""
+        over, due = share((time.monotonic() >= deadline, self.due))
+        if over or due:
+            self.keep(engine.so_far(batch))
+        if over:
+            epoch = len(self.log) + 1
+            raise OutOfTime(f"the time is over after batch {batch} of epoch {epoch}: the same command goes on")

@@ -1,0 +1,168 @@
+"""Tar shards: the pictures of the folders, byte by byte; one order for one seed; whole or refused."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from streams import fed, loader
+from typer.testing import CliRunner
+
+from poise.cli import app
+from poise.data import catalogue, sharding
+from poise.data.drawn import Drawn
+from poise.data.errors import DataMismatch
+from poise.data.folders import imagenet_part
+from poise.data.imagenet import RandomCrop
+from poise.data.sharding import write_shards
+from poise.data.shards import Shards, imagenet, look_through, open_part
+from poise.data.streamed import Pictures
+
+RECIPE = Drawn(classes=5, train=9, val=2, sizes=((24, 24),))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return RECIPE.write(tmp_path / "drawn")
+
+
+def shards(folder: Path, out: Path, each: int = 4) -> Path:
+    assert write_shards(folder, out, each) == {"train": 45, "val": 10}
+    return out
+
+
+def contents(held) -> list[tuple[bytes, int]]:
+    return [(held.read(index), int(held.labels[index])) for index in range(len(held))]
+
+
+def test_shards_hold_the_pictures_of_the_folders(folder: Path, tmp_path: Path) -> None:
+    out = shards(folder, tmp_path / "shards")
+    for part in ("train", "val"):
+        there, here = open_part(out, part), open_part(folder, part)
+        assert isinstance(there, Shards) and there.classes == here.classes and len(there) == len(here)
+        assert sorted(contents(there)) == sorted(contents(here))
+    assert contents(open_part(out, "val")) == contents(open_part(folder, "val"))  # in their order
+    train = open_part(out, "train")
+    assert len(set(train.labels[:4].tolist())) > 1  # classes are mixed
+    assert train.name(0).parent == out / "train-000000.tar" and train.name(0).suffix == ".jpeg"
+    assert imagenet(out, 5) == imagenet(folder, 5) == {"classes": 5, "train": 45, "val": 10}
+    with tarfile.open(out / "train-000000.tar") as tar:  # WebDataset's rule: one key, two endings
+        names = tar.getnames()
+    assert [name.partition(".")[2] for name in names] == ["jpeg", "cls"] * 4
+    assert len({name.partition(".")[0] for name in names}) == 4
+
+
+def test_an_epoch_visits_all_of_few_shards_at_a_time(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("poise.data.shards._TOGETHER", 3)
+    train = open_part(shards(folder, tmp_path / "shards"), "train")
+    order = train.order(0, 1)
+    assert sorted(order) == list(range(45))
+    assert (order == train.order(0, 1)).all()
+    assert (order != train.order(0, 2)).any() and (order != train.order(1, 1)).any()
+    files = [train.name(index).parent for index in order]
+    first = files[:12]
+    assert len(set(first)) <= 4 and len(set(first[:4])) > 1  # three shards, mixed; one may be short
+
+
+def test_batches_of_shards_resume_and_do_not_depend_on_workers(folder: Path, tmp_path: Path) -> None:
+    out = shards(folder, tmp_path / "shards")
+    data = [loader(Pictures(open_part(out, "train"), RandomCrop(16), workers)) for workers in (0, 2)]
+    straight, others = (fed(each, 2) for each in data)
+    for (x, y), (again, z) in zip([*straight, *straight[4:]], [*others, *fed(data[0], 2, start=4)], strict=True):
+        assert torch.equal(x, again) and torch.equal(y, z)
+
+
+def test_writing_is_repeatable_and_goes_on_after_a_stop(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    whole = shards(folder, tmp_path / "whole")
+    written = []
+    real = sharding._write
+
+    def stopping(path: Path, *rest: object) -> int:
+        if len(written) == 5:
+            raise KeyboardInterrupt
+        written.append(path)
+        return real(path, *rest)
+
+    monkeypatch.setattr(sharding, "_write", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        write_shards(folder, tmp_path / "part", 4)
+    with pytest.raises(DataMismatch, match="is not finished: run  poise data shard  again"):
+        open_part(tmp_path / "part", "train")
+    monkeypatch.setattr(sharding, "_write", real)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "part").glob("*.tar")}
+    shards(folder, tmp_path / "part")
+    assert len(before) == 5 and all(path.stat().st_mtime_ns == time for path, time in before.items())
+    files = sorted(path.name for path in whole.iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "part").iterdir())
+    assert all((whole / name).read_bytes() == (tmp_path / "part" / name).read_bytes() for name in files)
+
+
+def add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def test_shards_of_others_are_looked_through(folder: Path, tmp_path: Path) -> None:
+    pictures = [(path.read_bytes(), label) for path, label in imagenet_part(folder, "train").pictures[:6]]
+    with tarfile.open(tmp_path / "train-0.tar", "w") as tar:
+        for number, (content, label) in enumerate(pictures):
+            add(tar, f"some/{number}.cls", f"{label}\n".encode())
+            add(tar, f"some/{number}.jpg", content)
+            add(tar, f"some/{number}.json", b"{}")
+    held = Shards(tmp_path, "train")
+    assert contents(held) == pictures and held.classes == ("0",)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda tar: add(tar, "b.jpg", b"x"), "does not hold pictures with a .cls each: b"),
+        (lambda tar: add(tar, "a.cls", b"cat"), "a.cls is b'cat', not the number of a class"),
+    ],
+)
+def test_tars_that_are_no_shards_are_named(tmp_path: Path, spoil, sentence: str) -> None:
+    with tarfile.open(tmp_path / "train-0.tar", "w") as tar:
+        spoil(tar)
+    with pytest.raises(DataMismatch, match=sentence):
+        look_through(tmp_path / "train-0.tar")
+
+
+def test_cut_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
+    out = shards(folder, tmp_path / "shards")
+    tar = out / "train-000000.tar"
+    tar.write_bytes(tar.read_bytes()[:2500])
+    with pytest.raises(DataMismatch, match=r"train-000000.tar is not a whole shard|does not hold"):
+        look_through(tar)
+    data = loader(Pictures(open_part(out, "train"), RandomCrop(16)), 45)
+    fed(data, 0)
+    assert {path.parent for path in data.pictures.damaged} == {tar}  # what is left of it is used
+    tar.with_suffix(".json").write_text(json.dumps({"names": ["a"], "offsets": [-1], "sizes": [1], "labels": [0]}))
+    with pytest.raises(DataMismatch, match=r"train-000000.json is damaged .*remove it"):
+        open_part(out, "train")
+    (out / "shards.json").write_text("{}")
+    tar.with_suffix(".json").unlink()
+    tar.unlink()
+    with pytest.raises(DataMismatch, match=r"shards.json is damaged"):
+        open_part(out, "train")
+
+
+def test_the_command(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path / "cache"))
+    look = catalogue.FolderSet("imagenet", "", "", 0, lambda path: imagenet(path, 5))
+    monkeypatch.setitem(catalogue.CATALOGUE, "imagenet", look)
+    run = lambda *words: CliRunner().invoke(app, ["data", *words])  # noqa: E731
+    out = tmp_path / "shards"
+    assert "imagenet is not in" in str(run("shard", str(out)).exception)
+    done = run("shard", str(out), "--from", str(folder), "--pictures", "20")
+    assert done.stdout == f"{out}: 45 pictures to train on, 10 for validation\n"
+    assert run("get", "imagenet", "--from", str(out)).exit_code == 0
+    assert "holds shards of 20 pictures" in str(run("shard", str(out), "--from", str(folder)).exception)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("Dear")
+    assert "holds something else" in str(run("shard", str(tmp_path / "full"), "--from", str(folder)).exception)
+    assert run("shard", str(out), "--pictures", "0").exit_code == 2
+    np.testing.assert_array_equal(open_part(out, "val").labels, np.repeat(np.arange(5), 2))

@@ -1,0 +1,50 @@
+"""The prediction of hours: its model, in numbers that can be done by hand."""
+
+import pytest
+
+from benchmarks.imagenet_hours import BEGIN, END, Cluster, hours, section, speed, step_seconds
+
+
+def rates(**other: float) -> dict[str, dict[str, float]]:
+    found = {
+        "decode, 1 core": 300.0,
+        "XE, batch 256, synthetic, plain": 1000.0,
+        "XE, batch 256, synthetic, engine": 2048.0,
+        "XE, batch 256, JPEGs, engine": 9000.0,
+        "FCL, batch 256, synthetic, engine": 512.0,
+        "XE, batch 128, synthetic, engine, no graph": 1280.0,
+        "FCL, batch 128, synthetic, engine, no graph": 640.0,
+        "XE, batch 16, synthetic, engine, no graph": 160.0,
+        "FCL, batch 16, synthetic, engine, no graph": 80.0,
+        **other,
+    }
+    return {name: {"images_per_second": value} for name, value in found.items()}
+
+
+def test_a_step_is_computing_then_sending() -> None:
+    assert step_seconds(rates(), "XE", Cluster(1, 1.0, 0.0, 16, 3.0)) == (pytest.approx(0.5), "the GPU")
+    ring = 2 * 7 / 8 * 25_549_352 * 4 / 1e9 + 14 * 1e-5
+    eight = Cluster(8, 1e9, 1e-5, 16, 3.0)
+    assert step_seconds(rates(), "XE", eight)[0] == pytest.approx(128 / 1280 + ring)
+    assert step_seconds(rates(), "FCL", eight)[0] == pytest.approx(128 / 640 + ring + 3 * 7 / 8 * 1024 * 2048 * 4 / 1e9)
+    assert step_seconds(rates(), "XE", Cluster(8, 1e12, 0.0, 2, 3.0)) == (pytest.approx(128 / 600), "decoding")
+
+
+def test_the_nearest_batch_with_or_without_a_graph() -> None:
+    assert speed(rates(), "XE", 1024, graph=True) == 2048
+    assert speed(rates(), "XE", 16, graph=False) == 160
+    compiled = {"XE, batch 256, synthetic, engine, compiled": 3000.0}
+    assert speed(rates(**compiled), "XE", 1024, graph=True) == 3000
+
+
+def test_fcl_costs_as_much_as_xe_for_two_thirds_of_the_run() -> None:
+    one = Cluster(1, 1.0, 0.0, 16, 3.0)
+    assert hours(rates(), "XE", one) == pytest.approx(90 * 1251 * 0.5 / 3600)
+    assert hours(rates(), "FCL", one) == pytest.approx(1251 * (60 * 0.5 + 30 * 2.0) / 3600)
+
+
+def test_the_page_says_what_is_measured_and_what_predicted() -> None:
+    found = {"rates": rates(), "jpegs": {"count": 3000, "mean_kb": 95.0}, "device": "a GPU", "cores": 16, "commit": "x"}
+    text = section({**found, "versions": {"torch": "2"}}, 16, 3.0)
+    assert "| measured |" in text and "| predicted |" in text and "| 64 GPUs | 16 of 1024 |" in text
+    assert BEGIN not in text and END not in text
