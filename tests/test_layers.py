@@ -42,7 +42,7 @@ CONTRACTS = {
     "features": {"utility", "chunks"},
     "models": {"normalize"},
     "objectives": {"objective", "contrast"},
-    "training": {"errors", "plan", "step", "average", "checkpoint", "engine"},
+    "training": {"errors", "plan", "step", "average", "batch_norm", "checkpoint", "engine"},
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
         *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips", "png", "audits", "plane"),

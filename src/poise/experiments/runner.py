@@ -122,17 +122,16 @@ class Runner:
             torch.cuda.reset_peak_memory_stats(self.device)
         model = self.model(seed)
         done = self._train(judge, method, seed, model)
-        if rank() == 0:
-            self.write_record(judge, method, seed, model, done, started)
+        self.write_record(judge, method, seed, model, done, started)
 
     def write_record(
         self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime
     ) -> None:
-        """Test a trained model, and write down what the run came to."""
+        """Test a trained model in all processes, and write down in the first what the run came to."""
         path, network = self.record_path(method, seed), self.experiment.network
-        if self.keep_models:
+        if self.keep_models and rank() == 0:
             save_model(model, _weights(path), network.name, **network.settings)
-        if path.exists():
+        if share(path.exists()):
             return
         self.listen(Event(method.name, seed, "is tested" if judge.testing else "is validated"))
         record = {

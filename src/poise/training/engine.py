@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from poise.classifier import retainable
 from poise.data.loader import Loader, epoch_seed
-from poise.distributed import mean_over_processes, rank, world_size
+from poise.distributed import as_first, mean_over_processes, rank, world_size
 from poise.objectives.objective import Objective, switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.training.average import Average
@@ -77,6 +77,7 @@ class Engine:
         for batch, (step, weight, width) in enumerate(zip(steps, weights, widths, strict=True)):
             self._run(switched_off(weight), width, step)
             progress(batch)
+        as_first(self._model.buffers())  # batch norms saw a part of the data each; the first one's count
         names = max((self._names[switched_off(weight)] for weight in weights), key=len)
         log = mean_over_processes(self._tables.log).cpu()
         log = log[:, :, 0] if self._data.replicas == 1 else log
@@ -87,7 +88,8 @@ class Engine:
         """In words, for the record."""
         compiled = ["compiled"] if self._plan.compile and self.device.type == "cuda" else []
         captured = ["CUDA graph"] if self._captures else ["eager"]
-        processes = [f"{world_size()} processes"] if world_size() > 1 else []
+        together = [f"{world_size()} processes", *(["synchronised batch norm"] if self._plan.sync_batch_norm else [])]
+        processes = together if world_size() > 1 else []
         replicas = [f"a fleet of {self._data.replicas}"] if self._data.replicas > 1 else []
         return ", ".join([*compiled, *captured, self._plan.precision, *processes, *replicas])
 
