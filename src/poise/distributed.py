@@ -27,10 +27,18 @@ def start(device: str) -> torch.device:
     """Join the processes that torchrun started, if it did; the device of this one."""
     if "RANK" not in os.environ:
         return torch.device(device)
+    _require_fresh_store()
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
     return torch.device(device, int(os.environ["LOCAL_RANK"])) if device == "cuda" else torch.device(device)
+
+
+def _require_fresh_store() -> None:
+    """torchrun keeps one store over its restarts: workers find the addresses of dead ones there, and never meet."""
+    kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if kept and int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0:
+        raise ValueError("--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in torchrun's environment: set it")
 
 
 def stop() -> None:

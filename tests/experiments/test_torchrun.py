@@ -1,6 +1,5 @@
-"""Two processes of torchrun: one set of records, the result of one process."""
+"""Processes of torchrun and a run that others began; what they train is tested in tests/cluster."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import pytest
 import torch
 from miniature import EXPERIMENT
 
+from poise.distributed import start
 from poise.experiments.runner import Runner
 
 pytestmark = pytest.mark.miniature
@@ -24,25 +24,16 @@ def torchrun(out: Path, *words: str, processes: int = 2) -> subprocess.Completed
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
-def record(out: Path, method: str) -> dict:
-    return json.loads((out / "blobs" / method / "seed-00" / "record.json").read_text())
-
-
-def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
-    done = torchrun(tmp_path / "two", "--method", "XE", "--method", "FCL")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout == f"{tmp_path / 'two' / 'blobs'}: 2 finished\n"
-    Runner(EXPERIMENT, tmp_path / "one", torch.device("cpu")).run(["XE", "FCL"], [0])
-    two, one = record(tmp_path / "two", "xe"), record(tmp_path / "one", "xe")
-    assert two["engine"] == "eager, float32, 2 processes"
-    for a, b in zip(two["log"], one["log"], strict=True):
-        assert a["loss"]["xe"] == pytest.approx(b["loss"]["xe"], rel=1e-4)
-    assert record(tmp_path / "two", "fcl")["log"][3]["loss"]["contrast"] > 0
-
-
 def test_going_on_with_another_number_of_processes_is_refused(tmp_path: Path) -> None:
     Runner(EXPERIMENT, tmp_path, torch.device("cpu")).run(["XE"], [0])
     (tmp_path / "blobs/xe/seed-00/record.json").unlink()
     done = torchrun(tmp_path, "--method", "XE")
     assert done.returncode != 0
     assert "begun by 1 processes, not 2: go on with as many" in done.stderr
+
+
+def test_restarts_with_one_store_for_all_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_MAX_RESTARTS": "3"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match="--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
+        start("cpu")

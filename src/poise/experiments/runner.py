@@ -95,6 +95,11 @@ class Runner:
     def record_path(self, method: Method, seed: int) -> Path:
         return self.folder / slug(method.name) / f"seed-{seed:02d}" / "record.json"
 
+    def is_finished(self, method: Method, seed: int) -> bool:
+        """Whether there is nothing left to do for a run."""
+        path = self.record_path(method, seed)
+        return path.exists() and (not self.keep_models or _weights(path).exists())
+
     def _run_all(self, wanted: Sequence[tuple[Method, int]]) -> None:
         judge: Judge | None = None
         for method, seed in wanted:
@@ -102,7 +107,7 @@ class Runner:
             with busy(path.parent) as mine:
                 if not mine:
                     self.listen(Event(method.name, seed, "is run by another process"))
-                elif share(path.exists() and (not self.keep_models or _weights(path).exists())):
+                elif share(self.is_finished(method, seed)):
                     self.listen(Event(method.name, seed, "is finished"))
                 elif share(time.monotonic() >= self.deadline):
                     return
