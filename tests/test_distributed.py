@@ -14,13 +14,27 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from toys import ConvNet, Smooth
 
-from poise import FCL, XE, CLGaussian, Gaussian, GivenUtility, GradientUtility, InfoNCE, Margin, TopBottom, TrainStep
-from poise.distributed import gather, rank, sum_over_processes, world_size
+from poise import (
+    FCL,
+    XE,
+    CLGaussian,
+    Gaussian,
+    GivenUtility,
+    GradientUtility,
+    InfoNCE,
+    Margin,
+    TopBottom,
+    TrainStep,
+    split,
+)
+from poise.distributed import gather, rank, start, sum_over_processes, world_size
 from poise.training.accuracy import count_right
-from poise.training.batch_norm import synchronised
+from poise.training.batch_norm import SyncBatchNorm, synchronised
+from poise.training.errors import TrainingError
 
 
 def free_port() -> int:
@@ -226,3 +240,21 @@ def test_a_train_step_without_processes_is_the_objective() -> None:
     step = TrainStep(model, objective)
     assert torch.equal(step(x, y, 0, given=given).total, objective(model, x, y, 0, given=given).total)
     assert len(list(step.parameters())) == len(list(model.parameters()))
+
+
+def test_restarts_with_one_store_for_all_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_MAX_RESTARTS": "3"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match="--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
+        start("cpu")
+
+
+def test_batch_norm_over_all_processes_needs_one_and_comes_back() -> None:
+    with pytest.raises(TrainingError, match="no batch norm, so leave it out of the plan"), synchronised(Smooth(6)):
+        pass
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 25, 2))
+    model, own = split(network), network[1]
+    with synchronised(model):
+        model(torch.rand(4, 3, 5, 5))
+        assert type(network[1]) is SyncBatchNorm and network[1].weight is own.weight
+    assert network[1] is own and int(own.num_batches_tracked) >= 1

@@ -24,18 +24,17 @@ class Nodes:
     first: str
     enter: tuple[tuple[str, ...], ...]
 
-    def run(self, command: list[str], out: Path, **more: str) -> list[subprocess.Popen[str]]:
-        """The command on all nodes at once; each one's words go to a file."""
+    def run(self, command: list[str], **more: str) -> list[subprocess.CompletedProcess[str]]:
+        """The command on all nodes at once, to its ends."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        begun = [
+            subprocess.Popen([*enter, *command], env=environment(**more), text=True, cwd=ROOT, **pipes)
+            for enter in self.enter
+        ]
+        said = [process.communicate(timeout=200) for process in begun]
         return [
-            subprocess.Popen(
-                [*enter, *command],
-                env=environment(**more),
-                stdout=(out / f"{name}.out").open("w"),
-                stderr=(out / f"{name}.err").open("w"),
-                text=True,
-                cwd=ROOT,
-            )
-            for name, enter in zip(NAMES, self.enter, strict=True)
+            subprocess.CompletedProcess(process.args, process.returncode, *words)
+            for process, words in zip(begun, said, strict=True)
         ]
 
 

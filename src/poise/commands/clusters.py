@@ -37,7 +37,7 @@ def cluster_of(
         raise typer.BadParameter(f"{word}: leave it out, or --engine ray")
     if device not in ("auto", "cpu", "cuda"):
         raise typer.BadParameter(f"device {device!r}: auto, cpu or cuda")
-    from poise.experiments.cluster import Cluster
+    from poise.experiments.connection import Cluster
 
     with usage("--gpus-per-run"):
         return Cluster(address, gpus_per_run, device)  # type: ignore[arg-type]

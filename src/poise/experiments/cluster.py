@@ -5,56 +5,30 @@
     tells all events in one place           ←   puts its events into the driver's mailbox
     sends it again if its worker was lost   →   goes on from its last checkpoint
 
-Ray is imported late: nothing else of Poise needs it.
+A run is one process on one GPU at most; several processes that train one model are torchrun's.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from poise.data.errors import DataError
+from poise.experiments.connection import Cluster, connected
 from poise.experiments.logs import Event, Listener
 from poise.experiments.runner import Runner
 from poise.experiments.search import Search
 from poise.training.errors import TrainingError
 
 _PAUSE = 0.2  # seconds between two looks into the mailbox
-_STORE = 100_000_000  # bytes: recipes and events are small
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Where runs go.
-
-    address       that of a Ray cluster, or "auto" for the one of this node; None starts one on this machine.
-    gpus_per_run  a part of a GPU lets several runs share one; None is a whole one where there are any.
-    device        "cpu" leaves GPUs alone, "cuda" asks for them.
-    retries       how often a run is sent again because its worker was lost.
-    """
-
-    address: str | None = None
-    gpus_per_run: float | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    retries: int = 3
-
-    def __post_init__(self) -> None:
-        if self.gpus_per_run is not None and not 0 <= self.gpus_per_run <= 1:
-            raise ValueError(f"gpus_per_run={self.gpus_per_run} must lie in [0, 1]: a run is one process on one GPU")
-        if (self.device == "cpu" and self.gpus_per_run) or (self.device == "cuda" and self.gpus_per_run == 0):
-            raise ValueError(f"gpus_per_run={self.gpus_per_run} and device={self.device!r} contradict each other")
 
 
 @dataclass(frozen=True)
@@ -75,7 +49,7 @@ def run_on_cluster(
     ends = time.time() + runner.deadline - time.monotonic()  # nodes have monotonic clocks of their own
     left = [(method.name, seed) for method, seed in wanted if not runner.is_finished(method, seed)]
     if left:
-        with _ray(cluster) as ray:
+        with connected(cluster) as ray:
             jobs = [_Job(method, seed, partial(_run, sent, method, seed, ends)) for method, seed in left]
             _work(ray, jobs, cluster, _share(ray, cluster), runner.listen)
     return [path for method, seed in wanted if (path := runner.record_path(method, seed)).exists()]
@@ -84,7 +58,7 @@ def run_on_cluster(
 def search_on_cluster(search: Search, cluster: Cluster) -> None:
     """Like Search.run, by as many searchers at once as the cluster has room for."""
     sent = replace(search, out=search.out.resolve(), listen=_silent)
-    with _ray(cluster) as ray:
+    with connected(cluster) as ray:
         share = _share(ray, cluster)
         room = min(int(ray.cluster_resources().get(name, 0) / part) for name, part in share.items() if part)
         most = min(len(search.sweep), search.trials or len(search.sweep))
@@ -99,44 +73,6 @@ def _run(runner: Runner, method: str, seed: int, ends: float, device: torch.devi
 
 def _search(search: Search, device: torch.device, listen: Listener) -> None:
     replace(search, device=device, listen=listen).run()
-
-
-@contextmanager
-def _ray(cluster: Cluster) -> Iterator[Any]:
-    """Ray, connected; what it started goes down with us. It says nothing, and tells nobody that it was used."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        ray: Any = import_module("ray")
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError('ray is missing: pip install "poise[cluster]"', name="ray") from None
-    own = {"include_dashboard": False, "object_store_memory": _STORE} if cluster.address is None else {}
-    with _interruptible():
-        try:
-            ray.init(address=cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise TrainingError(f"no Ray at {cluster.address or 'this machine'}: {why}") from None
-        try:
-            yield ray
-        finally:
-            ray.shutdown()
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ray's calls end at a KeyboardInterrupt, at no other answer to Ctrl-C; the caller's answer is given after it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, before)
-        signal.raise_signal(signal.SIGINT)
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _share(ray: Any, cluster: Cluster) -> dict[str, float]:
