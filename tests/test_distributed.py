@@ -22,6 +22,7 @@ from poise import (
     FCL,
     XE,
     CLGaussian,
+    Constant,
     Gaussian,
     GivenUtility,
     GradientUtility,
@@ -31,10 +32,13 @@ from poise import (
     TrainStep,
     split,
 )
+from poise.data.loader import DeviceLoader
 from poise.distributed import gather, rank, start, sum_over_processes, world_size
 from poise.training.accuracy import count_right
 from poise.training.batch_norm import SyncBatchNorm, synchronised
 from poise.training.errors import TrainingError
+from poise.training.loop import fit
+from poise.training.plan import SGD, Plan
 
 
 def free_port() -> int:
@@ -55,7 +59,7 @@ def _process(number: int, size: int, port: int, work: Callable[[int, int], objec
 
 def _several(size: int, out: Path) -> list[dict[str, Any]]:
     """What each of so many processes brings home from all that is asked below: they take seconds to start."""
-    multiprocessing.set_forkserver_preload(["torch", "poise"])
+    multiprocessing.set_forkserver_preload(["torch._dynamo", "poise.training.loop"])
     mp.start_processes(_process, (size, free_port(), _all, out), nprocs=size, start_method="forkserver")
     return [torch.load(out / f"{number}.pt") for number in range(size)]
 
@@ -73,7 +77,7 @@ def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def _all(number: int, size: int) -> dict[str, Any]:
-    works = (_gradients, _gathered, _trains_with_batch_norm, _norms, _counts)
+    works = (_gradients, _gathered, _trains_with_batch_norm, _norms, _norms_on_a_gpu, _counts, _fits)
     return {work.__name__: work(number, size) for work in works}
 
 
@@ -180,37 +184,70 @@ def _fcl(statistics: str) -> FCL:
 NORMS = {"XE": XE(), "FCL, running": _fcl("running"), "FCL, batch": _fcl("batch")}
 
 
-def _norms(number: int, size: int) -> dict[tuple[str, bool], list[torch.Tensor]]:
+def _norms(number: int, size: int, device: str = "cpu") -> dict[tuple[str, bool], list[torch.Tensor]]:
     """Gradients and statistics of a network with batch norm, after two steps, with batch norm over all and without."""
     generator = torch.Generator().manual_seed(1)
-    x = torch.rand(8, 3, 5, 5, generator=generator, dtype=torch.float64)
+    x = torch.rand(8, 3, 5, 5, generator=generator, dtype=torch.float64).to(device)
+    y = torch.arange(8, device=device) % 4
     rows = slice(number * 8 // size, (number + 1) * 8 // size)
     found = {}
     for name, objective in NORMS.items():
         for over_all in (True, False):
             torch.manual_seed(0)
-            model = ConvNet().double()
+            model = ConvNet().double().to(device)
             with synchronised(model) if over_all else nullcontext():
                 step = TrainStep(model, objective)
                 step = DistributedDataParallel(step) if size > 1 else step
                 for turn in range(2):
                     model.zero_grad()
-                    step(x[rows] + turn, torch.arange(8)[rows] % 4, turn).total.backward()
+                    step(x[rows] + turn, y[rows], turn).total.backward()
             assert type(model.norm) is torch.nn.BatchNorm2d and model.norm.training
             statistics = [model.norm.running_mean, model.norm.running_var, model.norm.num_batches_tracked]
-            found[name, over_all] = [*(p.grad for p in model.parameters()), *statistics]
+            found[name, over_all] = [value.cpu() for value in (*(p.grad for p in model.parameters()), *statistics)]
     return found
+
+
+def _norms_on_a_gpu(number: int, size: int) -> dict[tuple[str, bool], list[torch.Tensor]]:
+    return _norms(number, size, "cuda") if torch.cuda.is_available() else {}
 
 
 @pytest.mark.miniature
 @pytest.mark.parametrize("name", NORMS)
-def test_batch_norm_over_all_processes_is_that_of_one(several: list[dict[str, Any]], name: str) -> None:
+@pytest.mark.parametrize("where", ["_norms", "_norms_on_a_gpu"])
+def test_batch_norm_over_all_processes_is_that_of_one(several: list[dict[str, Any]], name: str, where: str) -> None:
+    if not several[0][where]:
+        pytest.skip("needs a CUDA device")
     expected = _norms(0, 1)
     for process in several:
-        for got, want in zip(process["_norms"][name, True], expected[name, False], strict=True):
+        for got, want in zip(process[where][name, True], expected[name, False], strict=True):
             torch.testing.assert_close(got, want)
-    apart = [torch.allclose(a, b) for a, b in zip(several[0]["_norms"][name, False], expected[name, True], strict=True)]
+    apart = [torch.allclose(a, b) for a, b in zip(several[0][where][name, False], expected[name, True], strict=True)]
     assert not all(apart)  # each with its own batch is another network
+
+
+def _fits(number: int, size: int) -> dict[bool, list[dict[str, Any]]]:
+    """The log of a run, with the statistics that a validation finds, with batch norm over all and without."""
+    generator = torch.Generator().manual_seed(2)
+    images = torch.randint(256, (32, 3, 5, 5), dtype=torch.uint8, generator=generator)
+    logs = {}
+    for over_all in (True, False):
+        torch.manual_seed(0)
+        data = DeviceLoader(images, torch.arange(32) % 4, batch_size=8)
+        plan = Plan(2, 8, SGD(), Constant(0.1), sync_batch_norm=over_all)
+        done = fit(ConvNet(), XE(), data, plan, validate=lambda model: {"mean": model.norm.running_mean.tolist()})
+        logs[over_all] = [{"loss": entry["loss"], "mean": entry["mean"]} for entry in done.log]
+    return logs
+
+
+@pytest.mark.miniature
+def test_a_run_of_several_processes_has_one_set_of_statistics(several: list[dict[str, Any]]) -> None:
+    expected, first = _fits(0, 1), several[0]["_fits"]
+    for process in several:
+        assert process["_fits"] == first
+    for got, want in zip(first[True], expected[True], strict=True):
+        assert got["loss"]["xe"] == pytest.approx(want["loss"]["xe"], rel=1e-4)
+        assert got["mean"] == pytest.approx(want["mean"], rel=1e-3, abs=1e-5)
+    assert expected[True] == expected[False] and first[True] != first[False]
 
 
 def _counts(number: int, size: int) -> list[torch.Tensor]:

@@ -47,7 +47,7 @@ def bars(quiet: bool = False) -> Iterator[Any]:
                 shown.remove_task(runs.pop(run))  # it is trained, or it is lost and begins anew
             elif event.now is not None:
                 now = event.now
-                runs[run] = runs[run] if run in runs else shown.add_task("", total=None, loss="")
+                runs[run] = runs[run] if run in runs else shown.add_task(line, total=None, loss="")
                 loss = "" if now.last is None else "  ".join(f"{k} {v:.3g}" for k, v in now.last["loss"].items())
                 done, total = now.epoch * now.batches + now.batch, now.epochs * now.batches
                 shown.update(runs[run], description=line, completed=done, total=total, loss=loss)

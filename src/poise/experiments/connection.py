@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 from uuid import uuid4
@@ -44,7 +45,7 @@ class Cluster:
 @contextmanager
 def connected(cluster: Cluster) -> Iterator[Any]:
     """Ray, connected; what it started goes down with us. It says little, and tells nobody that it was used."""
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid4().hex} if cluster.address is None else {}
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()} if cluster.address is None else {}
     with _environment({"RAY_USAGE_STATS_ENABLED": "0", **own}), _interruptible():
         try:
             ray: Any = import_module("ray")
@@ -56,11 +57,18 @@ def connected(cluster: Cluster) -> Iterator[Any]:
             ray.init(address=cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **small)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             why = (str(error) or type(error).__name__).splitlines()[0]
-            raise TrainingError(f"no Ray at {cluster.address or 'this machine'}: {why}") from None
+            token = "; if it asks for a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN" if cluster.address else ""
+            raise TrainingError(f"no Ray at {cluster.address or 'this machine'}: {why}{token}") from None
         try:
             yield ray
         finally:
             ray.shutdown()
+
+
+@cache
+def _token() -> str:
+    """Of this process: Ray remembers the first one that it was given."""
+    return uuid4().hex
 
 
 def _require_answer(address: str | None) -> None:
