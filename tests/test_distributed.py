@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def _all(number: int, size: int) -> dict[str, Any]:
-    works = (_gradients, _gathered, _trains_with_batch_norm, _norms, _norms_on_a_gpu, _counts, _fits)
+    works = (_gradients, _gathered, _trains_with_batch_norm, _norms, _norms_on_a_gpu, _counts, _fits, _apart)
     return {work.__name__: work(number, size) for work in works}
 
 
@@ -248,6 +249,24 @@ def test_a_run_of_several_processes_has_one_set_of_statistics(several: list[dict
         assert got["loss"]["xe"] == pytest.approx(want["loss"]["xe"], rel=1e-4)
         assert got["mean"] == pytest.approx(want["mean"], rel=1e-3, abs=1e-5)
     assert expected[True] == expected[False] and first[True] != first[False]
+
+
+def _apart(number: int, size: int) -> str:
+    """What a run says that goes on where each process has a folder of its own: only the first has written."""
+    data = DeviceLoader(torch.zeros(8, 3, 5, 5, dtype=torch.uint8), torch.arange(8) % 4, batch_size=4)
+    with TemporaryDirectory() as folder:
+        for _ in range(2):
+            try:
+                fit(ConvNet(), XE(), data, Plan(1, 4, SGD(), Constant(0.1)), folder=Path(folder))
+            except TrainingError as error:
+                return str(error).replace(folder, "runs")
+    return "nothing"
+
+
+@pytest.mark.miniature
+def test_a_folder_that_is_not_shared_is_named(two: list[dict[str, Any]]) -> None:
+    sentence = "the processes find different checkpoints in runs: let all nodes share the folder"
+    assert [process["_apart"] for process in two] == [sentence, sentence]
 
 
 def _counts(number: int, size: int) -> list[torch.Tensor]:

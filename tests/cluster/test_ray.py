@@ -23,6 +23,7 @@ from poise.experiments.logs import Event
 from poise.experiments.runner import Runner
 from poise.experiments.search import Search
 from poise.reporting.sweeps import load_sweep
+from poise.training.errors import TrainingError
 
 CPU = torch.device("cpu")
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason='ray is not installed: pip install "poise[cluster]"')
@@ -168,3 +169,9 @@ def test_a_place_where_nobody_listens_is_one_sentence(tmp_path: Path, monkeypatc
     words = ["--engine", "ray", "--address", "127.0.0.1:1", "--out", str(tmp_path)]
     end = command(monkeypatch, "run", "tests/miniature.py", *words)
     assert end == "poise: no Ray answers at 127.0.0.1:1: Connection refused"
+
+
+def test_ray_and_torchrun_do_not_mix(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("poise.experiments.cluster.world_size", lambda: 2)
+    with pytest.raises(TrainingError, match="start it without torchrun"):
+        run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster())

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from poise.data.errors import DataError
+from poise.distributed import world_size
 from poise.experiments.connection import Cluster, connected
 from poise.experiments.logs import Event, Listener
 from poise.experiments.runner import Runner
@@ -44,6 +45,8 @@ def run_on_cluster(
     runner: Runner, cluster: Cluster, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
 ) -> list[Path]:
     """Like Runner.run, every run on a worker of its own; what another process is at is left to it."""
+    if world_size() > 1:
+        raise TrainingError("Ray starts processes of its own: start it without torchrun")
     wanted = runner.begin(methods, seeds)
     sent = replace(runner, out=runner.out.resolve(), store=runner.store and runner.store.resolve(), listen=_silent)
     ends = time.time() + runner.deadline - time.monotonic()  # nodes have monotonic clocks of their own
