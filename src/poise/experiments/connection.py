@@ -6,9 +6,10 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -60,7 +61,8 @@ def connected(cluster: Cluster) -> Iterator[Any]:
             token = "; if it asks for a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN" if cluster.address else ""
             raise TrainingError(f"no Ray at {cluster.address or 'this machine'}: {why}{token}") from None
         try:
-            yield ray
+            with redirect_stdout(sys.stderr):  # where Ray speaks of lost workers; ours is for results
+                yield ray
         finally:
             ray.shutdown()
 
