@@ -1,21 +1,45 @@
-"""Two gloo processes give the losses and gradients of one."""
+"""Two and four gloo processes give the losses, gradients, statistics and counts of one."""
 
+import multiprocessing
 import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from toys import ConvNet, Smooth
 
-from poise import FCL, XE, CLGaussian, Gaussian, GivenUtility, InfoNCE, Margin, TopBottom, TrainStep
-from poise.distributed import gather, rank, world_size
+from poise import (
+    FCL,
+    XE,
+    CLGaussian,
+    Constant,
+    Gaussian,
+    GivenUtility,
+    GradientUtility,
+    InfoNCE,
+    Margin,
+    TopBottom,
+    TrainStep,
+    split,
+)
+from poise.data.loader import DeviceLoader
+from poise.distributed import gather, rank, start, sum_over_processes, world_size
+from poise.training.accuracy import count_right
+from poise.training.batch_norm import SyncBatchNorm, synchronised
+from poise.training.errors import TrainingError
+from poise.training.loop import fit
+from poise.training.plan import SGD, Plan
 
 
 def free_port() -> int:
@@ -34,16 +58,28 @@ def _process(number: int, size: int, port: int, work: Callable[[int, int], objec
     os._exit(0)  # gloo's threads sometimes abort a process that takes itself down in order
 
 
+def _several(size: int, out: Path) -> list[dict[str, Any]]:
+    """What each of so many processes brings home from all that is asked below: they take seconds to start."""
+    multiprocessing.set_forkserver_preload(["torch._dynamo", "poise.training.loop"])
+    mp.start_processes(_process, (size, free_port(), _all, out), nprocs=size, start_method="forkserver")
+    return [torch.load(out / f"{number}.pt") for number in range(size)]
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of two processes brings home from all that is asked below: they take seconds to start."""
-    out = tmp_path_factory.mktemp("two")
-    mp.spawn(_process, (2, free_port(), _all, out), nprocs=2)
-    return [torch.load(out / f"{number}.pt") for number in range(2)]
+    return _several(2, tmp_path_factory.mktemp("two"))
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    if request.param == 2:
+        return request.getfixturevalue("two")
+    return _several(request.param, tmp_path_factory.mktemp("several"))
 
 
 def _all(number: int, size: int) -> dict[str, Any]:
-    return {work.__name__: work(number, size) for work in (_gradients, _gathered, _trains_with_batch_norm)}
+    works = (_gradients, _gathered, _trains_with_batch_norm, _norms, _norms_on_a_gpu, _counts, _fits, _apart)
+    return {work.__name__: work(number, size) for work in works}
 
 
 OBJECTIVES = {
@@ -77,9 +113,9 @@ def _gradients(number: int, size: int) -> dict[str, list[torch.Tensor]]:
 
 
 @pytest.mark.miniature
-def test_two_processes_give_the_gradients_of_one(two: list[dict[str, Any]]) -> None:
+def test_several_processes_give_the_gradients_of_one(several: list[dict[str, Any]]) -> None:
     expected = _gradients(0, 1)
-    for process in two:
+    for process in several:
         for name in OBJECTIVES:
             for got, want in zip(process["_gradients"][name], expected[name], strict=True):
                 torch.testing.assert_close(got, want, msg=lambda text, name=name: f"{name}: {text}")
@@ -88,7 +124,7 @@ def test_two_processes_give_the_gradients_of_one(two: list[dict[str, Any]]) -> N
 def _gathered(number: int, size: int) -> dict[str, object]:
     x = (torch.arange(6.0).view(3, 2) + 10 * number).requires_grad_()
     pool, own = gather(x)
-    (pool * (torch.arange(6.0)[:, None] + 1) * (number + 1)).sum().backward()
+    (pool * (torch.arange(3.0 * size)[:, None] + 1) * (number + 1)).sum().backward()
     return {"pool": pool.detach(), "own": own, "grad": x.grad, "who": (rank(), world_size())}
 
 
@@ -113,8 +149,6 @@ def test_one_process_gathers_itself() -> None:
 
 def _trains_with_batch_norm(number: int, size: int) -> list[torch.Tensor]:
     torch.manual_seed(0)
-    from poise import GradientUtility
-
     objective = FCL(GradientUtility(), TopBottom(8), Gaussian(0.5), InfoNCE(0.1), 0.5)
     step = DistributedDataParallel(TrainStep(ConvNet(), objective))
     optimizer = torch.optim.SGD(step.parameters(), lr=0.1)
@@ -133,6 +167,128 @@ def test_processes_stay_in_step_with_gradient_utility_and_batch_norm(two: list[d
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
+@dataclass(frozen=True)
+class Push:
+    """A perturbation without a draw: the chosen features move by a half."""
+
+    def check(self, x: object) -> None:
+        pass
+
+    def __call__(self, x: torch.Tensor, chosen: torch.Tensor, generator: object = None) -> torch.Tensor:
+        return x + 0.5 * chosen
+
+
+def _fcl(statistics: str) -> FCL:
+    return FCL(GradientUtility(), TopBottom(8), Push(), InfoNCE(0.2), 0.7, statistics=statistics)
+
+
+NORMS = {"XE": XE(), "FCL, running": _fcl("running"), "FCL, batch": _fcl("batch")}
+
+
+def _norms(number: int, size: int, device: str = "cpu") -> dict[tuple[str, bool], list[torch.Tensor]]:
+    """Gradients and statistics of a network with batch norm, after two steps, with batch norm over all and without."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(8, 3, 5, 5, generator=generator, dtype=torch.float64).to(device)
+    y = torch.arange(8, device=device) % 4
+    rows = slice(number * 8 // size, (number + 1) * 8 // size)
+    found = {}
+    for name, objective in NORMS.items():
+        for over_all in (True, False):
+            torch.manual_seed(0)
+            model = ConvNet().double().to(device)
+            with synchronised(model) if over_all else nullcontext():
+                step = TrainStep(model, objective)
+                step = DistributedDataParallel(step) if size > 1 else step
+                for turn in range(2):
+                    model.zero_grad()
+                    step(x[rows] + turn, y[rows], turn).total.backward()
+            assert type(model.norm) is torch.nn.BatchNorm2d and model.norm.training
+            statistics = [model.norm.running_mean, model.norm.running_var, model.norm.num_batches_tracked]
+            found[name, over_all] = [value.cpu() for value in (*(p.grad for p in model.parameters()), *statistics)]
+    return found
+
+
+def _norms_on_a_gpu(number: int, size: int) -> dict[tuple[str, bool], list[torch.Tensor]]:
+    return _norms(number, size, "cuda") if torch.cuda.is_available() else {}
+
+
+@pytest.mark.miniature
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("where", ["_norms", "_norms_on_a_gpu"])
+def test_batch_norm_over_all_processes_is_that_of_one(several: list[dict[str, Any]], name: str, where: str) -> None:
+    if not several[0][where]:
+        pytest.skip("needs a CUDA device")
+    expected = _norms(0, 1)
+    for process in several:
+        for got, want in zip(process[where][name, True], expected[name, False], strict=True):
+            torch.testing.assert_close(got, want)
+    apart = [torch.allclose(a, b) for a, b in zip(several[0][where][name, False], expected[name, True], strict=True)]
+    assert not all(apart)  # each with its own batch is another network
+
+
+def _fits(number: int, size: int) -> dict[bool, list[dict[str, Any]]]:
+    """The log of a run, with the statistics that a validation finds, with batch norm over all and without."""
+    generator = torch.Generator().manual_seed(2)
+    images = torch.randint(256, (32, 3, 5, 5), dtype=torch.uint8, generator=generator)
+    logs = {}
+    for over_all in (True, False):
+        torch.manual_seed(0)
+        data = DeviceLoader(images, torch.arange(32) % 4, batch_size=8)
+        plan = Plan(2, 8, SGD(), Constant(0.1), sync_batch_norm=over_all)
+        done = fit(ConvNet(), XE(), data, plan, validate=lambda model: {"mean": model.norm.running_mean.tolist()})
+        logs[over_all] = [{"loss": entry["loss"], "mean": entry["mean"]} for entry in done.log]
+    return logs
+
+
+@pytest.mark.miniature
+def test_a_run_of_several_processes_has_one_set_of_statistics(several: list[dict[str, Any]]) -> None:
+    expected, first = _fits(0, 1), several[0]["_fits"]
+    for process in several:
+        assert process["_fits"] == first
+    for got, want in zip(first[True], expected[True], strict=True):
+        assert got["loss"]["xe"] == pytest.approx(want["loss"]["xe"], rel=1e-4)
+        assert got["mean"] == pytest.approx(want["mean"], rel=1e-3, abs=1e-5)
+    assert expected[True] == expected[False] and first[True] != first[False]
+
+
+def _apart(number: int, size: int) -> str:
+    """What a run says that goes on where each process has a folder of its own: only the first has written."""
+    data = DeviceLoader(torch.zeros(8, 3, 5, 5, dtype=torch.uint8), torch.arange(8) % 4, batch_size=4)
+    with TemporaryDirectory() as folder:
+        for _ in range(2):
+            try:
+                fit(ConvNet(), XE(), data, Plan(1, 4, SGD(), Constant(0.1)), folder=Path(folder))
+            except TrainingError as error:
+                return str(error).replace(folder, "runs")
+    return "nothing"
+
+
+@pytest.mark.miniature
+def test_a_folder_that_is_not_shared_is_named(two: list[dict[str, Any]]) -> None:
+    sentence = "the processes find different checkpoints in runs: let all nodes share the folder"
+    assert [process["_apart"] for process in two] == [sentence, sentence]
+
+
+def _counts(number: int, size: int) -> list[torch.Tensor]:
+    """The counts of a judge, for sets with and without a last part of a batch, and for one of a single batch."""
+    torch.manual_seed(3)
+    images, labels = torch.randint(256, (29, 1, 6, 6), dtype=torch.uint8), torch.randint(3, (29,))
+    model = Smooth(36)
+    found = []
+    for count, batch in ((29, 4), (28, 4), (3, 4)):
+        counts = count_right(model, images[:count], labels[:count], 3, batch, part=number, parts=size)
+        found.append(sum_over_processes(counts))
+    return found
+
+
+@pytest.mark.miniature
+def test_counts_of_all_processes_are_those_of_one_to_the_last_example(several: list[dict[str, Any]]) -> None:
+    expected = _counts(0, 1)
+    assert [int(counts[:, 1].sum()) for counts in expected] == [29, 28, 3]
+    for process in several:
+        assert all(torch.equal(a, b) for a, b in zip(process["_counts"], expected, strict=True))
+
+
 def test_a_train_step_without_processes_is_the_objective() -> None:
     x, y, given = _batch()
     model = Smooth(6).double()
@@ -140,3 +296,21 @@ def test_a_train_step_without_processes_is_the_objective() -> None:
     step = TrainStep(model, objective)
     assert torch.equal(step(x, y, 0, given=given).total, objective(model, x, y, 0, given=given).total)
     assert len(list(step.parameters())) == len(list(model.parameters()))
+
+
+def test_restarts_with_one_store_for_all_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RANK": "0", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_MAX_RESTARTS": "3"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match="--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"):
+        start("cpu")
+
+
+def test_batch_norm_over_all_processes_needs_one_and_comes_back() -> None:
+    with pytest.raises(TrainingError, match="no batch norm, so leave it out of the plan"), synchronised(Smooth(6)):
+        pass
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 25, 2))
+    model, own = split(network), network[1]
+    with synchronised(model):
+        model(torch.rand(4, 3, 5, 5))
+        assert type(network[1]) is SyncBatchNorm and network[1].weight is own.weight
+    assert network[1] is own and int(own.num_batches_tracked) >= 1

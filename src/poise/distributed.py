@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -10,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 T = TypeVar("T")
+_PATIENCE = timedelta(hours=1)  # the others wait where the first process measures and writes alone
 
 
 def world_size() -> int:
@@ -24,10 +27,18 @@ def start(device: str) -> torch.device:
     """Join the processes that torchrun started, if it did; the device of this one."""
     if "RANK" not in os.environ:
         return torch.device(device)
+    _require_fresh_store()
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
     return torch.device(device, int(os.environ["LOCAL_RANK"])) if device == "cuda" else torch.device(device)
+
+
+def _require_fresh_store() -> None:
+    """torchrun keeps one store over its restarts: workers find the addresses of dead ones there, and never meet."""
+    kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if kept and int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0:
+        raise ValueError("--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in torchrun's environment: set it")
 
 
 def stop() -> None:
@@ -44,12 +55,32 @@ def share(value: T) -> T:
     return box[0]
 
 
-def mean_over_processes(x: Tensor) -> Tensor:
-    """x in place, averaged."""
+def agreed(value: Any) -> bool:
+    """Whether all processes say the same."""
+    if world_size() == 1:
+        return True
+    said: list[Any] = [None] * world_size()
+    dist.all_gather_object(said, value)
+    return all(each == said[0] for each in said)
+
+
+def as_first(tensors: Iterable[Tensor]) -> None:
+    """Tensors in place, with the values that they have in the first process."""
+    if world_size() > 1:
+        for tensor in tensors:
+            dist.broadcast(tensor, 0)
+
+
+def sum_over_processes(x: Tensor) -> Tensor:
+    """x in place, summed."""
     if world_size() > 1:
         dist.all_reduce(x)
-        x /= world_size()
     return x
+
+
+def mean_over_processes(x: Tensor) -> Tensor:
+    """x in place, averaged."""
+    return sum_over_processes(x).div_(world_size())
 
 
 def gather(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,6 +93,11 @@ def gather(x: Tensor) -> tuple[Tensor, Tensor]:
     """
     own = torch.arange(len(x), device=x.device) + rank() * len(x)
     return (_Gather.apply(x) if world_size() > 1 else x), own  # type: ignore[no-untyped-call]
+
+
+def total(x: Tensor) -> Tensor:
+    """The sum of x over all processes; the gradient of x is the sum of its gradients in all of them."""
+    return _Total.apply(x) if world_size() > 1 else x  # type: ignore[no-untyped-call]
 
 
 def _running() -> bool:
@@ -80,3 +116,13 @@ class _Gather(torch.autograd.Function):
         total = grads[0].contiguous().clone()
         dist.all_reduce(total)
         return total.chunk(world_size())[rank()]
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return sum_over_processes(x.contiguous().clone())
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return sum_over_processes(grads[0].contiguous().clone())

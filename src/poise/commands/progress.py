@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 Report: TypeAlias = Callable[[str, int, int], None]
 EVERY = 15.0  # seconds between two lines; what is done before has none
@@ -53,7 +53,68 @@ def _lines(unit: str) -> Report:
         if now - last < EVERY or not done:
             return
         last, speed = now, done / (now - begin)
-        minutes, seconds = divmod(round(max(0, total - done) / speed), 60)
-        typer.echo(f"{what}: {done} of {total} {unit}, {speed:,.2g}/s, {minutes}:{seconds:02d} left", err=True)
+        typer.echo(f"{what}: {done} of {total} {unit}, {speed:,.2g}/s, {_clock((total - done) / speed)} left", err=True)
 
     return report
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(max(0, seconds)), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+@contextmanager
+def bars(quiet: bool = False) -> Iterator[Any]:
+    """A listener that draws a bar for each run on a terminal; in a pipe lines: a run begins, goes on, is finished."""
+    console = Console(stderr=True, quiet=quiet)
+    if not console.is_terminal:
+        yield _told(console)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        runs: dict[tuple[str, int], TaskID] = {}
+
+        def listen(event: Any) -> None:
+            run = (event.method, event.seed)
+            if event.now is None and run in runs:
+                shown.remove_task(runs.pop(run))  # it is trained, or it is lost and begins anew
+            elif event.now is not None:
+                line, (done, total) = _words(event), _steps(event.now)
+                runs[run] = runs[run] if run in runs else shown.add_task(line, total=None, loss="")
+                shown.update(runs[run], description=line, completed=done, total=total, loss=_losses(event.now))
+
+        yield listen
+
+
+def _told(console: Console) -> Callable[[Any], None]:
+    said: dict[str, tuple[float, int]] = {}  # when it was first said, and the steps done then
+    last = time.monotonic()
+
+    def listen(event: Any) -> None:
+        nonlocal last
+        line, now = _words(event), time.monotonic()
+        done, total = (0, 0) if event.now is None else _steps(event.now)
+        if line not in said:
+            said[line] = now, done
+        elif done > said[line][1] and now - last >= EVERY:
+            begun, before = said[line]
+            left = _clock((total - done) * (now - begun) / (done - before))
+            line = f"{line}: epoch {event.now.epoch + 1} of {event.now.epochs}, {_losses(event.now)}, {left} left"
+        else:
+            return
+        last = now
+        console.print(line.replace(", ,", ","), highlight=False, markup=False, soft_wrap=True)
+
+    return listen
+
+
+def _words(event: Any) -> str:
+    return f"{event.method}, seed {event.seed}, {event.what}"
+
+
+def _steps(now: Any) -> tuple[int, int]:
+    return now.epoch * now.batches + now.batch, now.epochs * now.batches
+
+
+def _losses(now: Any) -> str:
+    return "" if now.last is None else "  ".join(f"{name} {value:.3g}" for name, value in now.last["loss"].items())

@@ -6,8 +6,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from json import dumps
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from poise.choices import require_known
+from poise.commands.clusters import Address, Engine, GpusPerRun, Way, cluster_of
+from poise.commands.progress import bars
 from poise.commands.results import Json, Quiet, usage
 
 Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
@@ -59,6 +58,9 @@ def reproduce(
     device: Device = "auto",
     jobs: Jobs = 1,
     fleet: Fleet = False,
+    engine: Engine = Way.local,
+    address: Address = None,
+    gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
     keep_models: KeepModels = False,
     tensorboard: TensorBoard = False,
@@ -72,6 +74,8 @@ def reproduce(
     poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
 
     poise reproduce noisy-cifar cifar-c --compressed --minutes 9
+
+    poise reproduce cifar-c --engine ray --address auto --gpus-per-run 0.5
     """
     from poise.experiments import shelf
 
@@ -79,7 +83,8 @@ def reproduce(
         length = length_of(compressed, quick)
         experiments = tuple(each for name in names for each in shelf.find(name, length))
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
-    _run(experiments, out, seeds, methods, device, jobs, fleet, quiet, json, options)
+    cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
+    _run(experiments, out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
 
 
 def run(
@@ -90,6 +95,9 @@ def run(
     device: Device = "auto",
     jobs: Jobs = 1,
     fleet: Fleet = False,
+    engine: Engine = Way.local,
+    address: Address = None,
+    gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
     keep_models: KeepModels = False,
     tensorboard: TensorBoard = False,
@@ -107,7 +115,8 @@ def run(
     with usage():
         experiment = shelf.from_file(file)
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
-    _run((experiment,), out, seeds, methods, device, jobs, fleet, quiet, json, options)
+    cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
+    _run((experiment,), out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
 
 
 def _run(
@@ -118,13 +127,13 @@ def _run(
     device: str,
     jobs: int,
     fleet: bool,
+    cluster: Any,
     quiet: bool,
     json: bool,
     options: dict[str, Any],
 ) -> None:
     from poise.data.errors import DataError
     from poise.distributed import rank, start, stop
-    from poise.experiments.fleets import run_fleets
     from poise.experiments.runner import Runner
     from poise.training.errors import TrainingError
 
@@ -132,12 +141,13 @@ def _run(
         known = list(dict.fromkeys(method.name for each in experiments for method in each.methods))
         for name in methods or []:
             require_known("method", name, known)
-    place = start(device_of(device).type)
+    with usage():
+        place = start(device_of("cpu" if cluster else device).type)
     first, helpers, numbers = rank() == 0, _helpers(jobs - 1), None if seeds is None else range(seeds)
     try:
         with bars(quiet or not first) as listen:
             runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
-            runs = {runner: partial(run_fleets, runner) if fleet else runner.run for runner in runners}
+            runs = {runner: _way(runner, fleet, cluster) for runner in runners}
             done = {runner: run(methods, numbers) for runner, run in runs.items()}
             if helpers:
                 _wait(helpers)  # theirs are told, and what they left is run
@@ -157,6 +167,17 @@ def _run(
             typer.echo(
                 f"{runner.folder}: {len(records)} finished" + (f", {left} to go: start it again" if left else "")
             )
+
+
+def _way(runner: Any, fleet: bool, cluster: Any) -> Callable[[Any, Any], list[Path]]:
+    """How a runner's runs are made: one by one, as a fleet, or on a cluster."""
+    from poise.experiments.cluster import run_on_cluster
+    from poise.experiments.fleets import run_fleets
+
+    if cluster:
+        return partial(run_on_cluster, runner, cluster)
+    ordinary: Callable[[Any, Any], list[Path]] = runner.run
+    return partial(run_fleets, runner) if fleet else ordinary
 
 
 def _left(runner: Any, records: list[Path], seeds: int | None, methods: list[str] | None) -> int:
@@ -205,26 +226,3 @@ def device_of(name: str) -> Any:
         there = "cpu and cuda" if torch.cuda.is_available() else "cpu"
         raise typer.BadParameter(f"device {name!r}: this machine has {there}")
     return torch.device(name)
-
-
-@contextmanager
-def bars(quiet: bool = False) -> Iterator[Any]:
-    """A bar per run on a terminal; in a pipe a line for each run that begins or ends."""
-    console = Console(stderr=True, quiet=quiet)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task("", total=None, loss="")
-        said: set[str] = set()
-
-        def listen(event: Any) -> None:
-            line = f"{event.method}, seed {event.seed}, {event.what}"
-            if event.now is not None:
-                now = event.now
-                loss = "" if now.last is None else "  ".join(f"{k} {v:.3g}" for k, v in now.last["loss"].items())
-                done, total = now.epoch * now.batches + now.batch, now.epochs * now.batches
-                shown.update(task, description=line, completed=done, total=total, loss=loss)
-            if line not in said and not console.is_terminal:
-                console.print(line, highlight=False, markup=False, soft_wrap=True)
-            said.add(line)
-
-        yield listen

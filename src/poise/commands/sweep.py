@@ -13,7 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, bars, device_of, length_of
+from poise.commands.clusters import Address, Engine, GpusPerRun, cluster_of
+from poise.commands.clusters import Way as Engines
+from poise.commands.progress import bars
+from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, device_of, length_of
 from poise.commands.results import Json, Quiet, failures, usage, write
 
 What = Annotated[str, typer.Argument(metavar="NAME|FILE", help="One of `poise list`, or a Python file with a SWEEP.")]
@@ -38,6 +41,9 @@ def sweep(
     quick: Quick = False,
     device: Device = "auto",
     fleet: Fleet = False,
+    engine: Engine = Engines.local,
+    address: Address = None,
+    gpus_per_run: GpusPerRun = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -48,12 +54,16 @@ def sweep(
     poise sweep synthetic-mnist --name fcl --sampler tpe --trials 40 --device cuda
 
     poise sweep my_recipe.py --seeds 2
+
+    poise sweep noisy-cifar10 --compressed --engine ray --address auto
     """
+    cluster = cluster_of(engine, address, gpus_per_run, device)
     chosen, found = _found(what, name, length_of(compressed, quick))
     if not (name or quiet or json):
         typer.echo(f"sweep {chosen!r} of {what}; others with --name", err=True)
     with failures():
-        folder = _searched(found, chosen, out, sampler, trials, seeds, device_of(device), fleet, quiet)
+        place = device_of("cpu" if cluster else device)
+        folder = _searched(found, chosen, out, sampler, trials, seeds, place, fleet, cluster, quiet)
         from poise.reporting.sweep_page import sweep_page
         from poise.reporting.sweeps import load_sweep, sweep_text
 
@@ -102,20 +112,24 @@ def _searched(
     seeds: int | None,
     device: Any,
     fleet: bool,
+    cluster: Any,
     quiet: bool,
 ) -> Path:
     """The folder of the sweep, when the search is over."""
     from poise.data.errors import DataError
+    from poise.experiments.cluster import search_on_cluster
     from poise.experiments.search import Search
     from poise.training.errors import TrainingError
 
     try:
         with bars(quiet) as listen:
             search = Search(found, name, out, device, sampler.value, trials, seeds, fleet, listen=listen)
-            search.run()
+            search_on_cluster(search, cluster) if cluster else search.run()
     except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")
     except ModuleNotFoundError as error:
+        if error.name == "ray":
+            sys.exit(f"poise: {error}")
         if error.name != "optuna":
             raise
         sys.exit('poise: optuna is missing: pip install "poise[sweep]"')

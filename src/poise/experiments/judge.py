@@ -1,4 +1,7 @@
-"""What a trained model is worth: accuracies, the counts behind them, and what the experiment measures besides."""
+"""What a trained model is worth: accuracies, the counts behind them, and what the experiment measures besides.
+
+Several processes count a part of the batches each, and all of them must ask; what is measured, the first one measures.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from torch import Tensor, nn
 
 from poise.data.streamed import Pictures
 from poise.data.task import Examples, Task
+from poise.distributed import rank, sum_over_processes, world_size
 from poise.experiments.experiment import Experiment, Measures
 from poise.experiments.placing import placed
 from poise.tokens import Input
@@ -54,7 +58,7 @@ class Judge:
     def exhibits(self, model: nn.Module) -> dict[str, dict[str, Any]]:
         """For figures: what the experiment keeps beside the record of a test, by name."""
         make = self.experiment.exhibits
-        return make(model, self.task) if make is not None and self.testing else {}
+        return make(model, self.task) if make is not None and self.testing and rank() == 0 else {}
 
     @cached_property
     def train(self) -> tuple[Input | Pictures, Tensor]:
@@ -77,7 +81,7 @@ class Judge:
 
     def _measured(self, measures: Measures | None, model: nn.Module) -> dict[str, float]:
         seen = self.task if self.testing else replace(self.task, tests={})
-        return {} if measures is None else measures(model, seen)
+        return {} if measures is None or rank() > 0 else measures(model, seen)
 
     def _validation(self, model: nn.Module) -> float | None:
         return None if self._validation_set is None else _accuracy(self._counts(model, *self._validation_set))
@@ -89,11 +93,16 @@ class Judge:
         if isinstance(examples, Examples):
             return self._counts(model, *self._placed(examples))
         bfloat16 = self.experiment.plan.precision == "bfloat16"
-        return count_batches(model, examples.in_order(self.device), self.device, self.task.num_classes, bfloat16)
+        batches = examples.in_order(self.device, rank(), world_size())
+        counts = count_batches(model, batches, self.device, self.task.num_classes, bfloat16)
+        return sum_over_processes(counts.to(self.device)).cpu()
 
     def _counts(self, model: nn.Module, rows: Input, labels: Tensor) -> Tensor:
         bfloat16 = self.experiment.plan.precision == "bfloat16"
-        return count_right(model, rows, labels, self.task.num_classes, bfloat16=bfloat16)
+        counts = count_right(
+            model, rows, labels, self.task.num_classes, bfloat16=bfloat16, part=rank(), parts=world_size()
+        )
+        return sum_over_processes(counts.to(self.device)).cpu()
 
 
 @contextmanager

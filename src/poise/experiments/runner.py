@@ -95,6 +95,11 @@ class Runner:
     def record_path(self, method: Method, seed: int) -> Path:
         return self.folder / slug(method.name) / f"seed-{seed:02d}" / "record.json"
 
+    def is_finished(self, method: Method, seed: int) -> bool:
+        """Whether there is nothing left to do for a run."""
+        path = self.record_path(method, seed)
+        return path.exists() and (not self.keep_models or _weights(path).exists())
+
     def _run_all(self, wanted: Sequence[tuple[Method, int]]) -> None:
         judge: Judge | None = None
         for method, seed in wanted:
@@ -102,7 +107,7 @@ class Runner:
             with busy(path.parent) as mine:
                 if not mine:
                     self.listen(Event(method.name, seed, "is run by another process"))
-                elif share(path.exists() and (not self.keep_models or _weights(path).exists())):
+                elif share(self.is_finished(method, seed)):
                     self.listen(Event(method.name, seed, "is finished"))
                 elif share(time.monotonic() >= self.deadline):
                     return
@@ -122,17 +127,16 @@ class Runner:
             torch.cuda.reset_peak_memory_stats(self.device)
         model = self.model(seed)
         done = self._train(judge, method, seed, model)
-        if rank() == 0:
-            self.write_record(judge, method, seed, model, done, started)
+        self.write_record(judge, method, seed, model, done, started)
 
     def write_record(
         self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime
     ) -> None:
-        """Test a trained model, and write down what the run came to."""
+        """Test a trained model in all processes, and write down in the first what the run came to."""
         path, network = self.record_path(method, seed), self.experiment.network
-        if self.keep_models:
+        if self.keep_models and rank() == 0:
             save_model(model, _weights(path), network.name, **network.settings)
-        if path.exists():
+        if share(path.exists()):
             return
         self.listen(Event(method.name, seed, "is tested" if judge.testing else "is validated"))
         record = {

@@ -16,13 +16,22 @@ from poise.tokens import Input, device_of
 
 
 def count_right(
-    model: nn.Module, rows: Input, labels: Tensor, num_classes: int, batch_size: int = 2000, bfloat16: bool = False
+    model: nn.Module,
+    rows: Input,
+    labels: Tensor,
+    num_classes: int,
+    batch_size: int = 2000,
+    bfloat16: bool = False,
+    part: int = 0,
+    parts: int = 1,
 ) -> Tensor:
     """How many of each class were right, and how many there were [L, 2], on the CPU.
 
     rows  uint8 images [N, C, H, W] or Tokens [N, T], on the model's device; labels [N]. The model is left as it was.
+    part  of so many `parts`: every parts-th batch, from this one on. They are batches of the whole, the last one with
+          what is left, so that the counts of all parts add up to those of one to the last example.
     """
-    starts = range(0, len(labels), batch_size)
+    starts = range(part * batch_size, len(labels), parts * batch_size)
     batches = ((rows[start : start + batch_size], labels[start : start + batch_size]) for start in starts)
     return count_batches(model, batches, labels.device, num_classes, bfloat16)
 

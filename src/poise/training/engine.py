@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from poise.classifier import retainable
 from poise.data.loader import Loader, epoch_seed
-from poise.distributed import mean_over_processes, rank, world_size
+from poise.distributed import as_first, mean_over_processes, rank, world_size
 from poise.objectives.objective import Objective, switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.training.average import Average
@@ -86,11 +86,13 @@ class Engine:
         rows, widths = self._begin(number, steps, weights, done)
         for batch, _ in zip(range(start, len(steps)), self._data.feed(number, rows, start), strict=False):
             if batch % self._data.stretch == 0 and batch > 0:
+                as_first(self._model.buffers())  # batch norms saw a part of the data each; the first one's count
                 self._seed(number, batch // self._data.stretch)
                 if batch > start:
                     pause(batch)
             self._run(switched_off(weights[batch]), widths[batch], steps[batch])
             progress(batch)
+        as_first(self._model.buffers())
         names = max((self._names[switched_off(weight)] for weight in weights[start:]), key=len)
         log = mean_over_processes(self._tables.log).cpu()
         log = log[:, :, 0] if self._data.replicas == 1 else log
@@ -105,7 +107,8 @@ class Engine:
         """In words, for the record."""
         compiled = ["compiled"] if self._plan.compile and self.device.type == "cuda" else []
         captured = ["CUDA graph"] if self._captures else ["eager"]
-        processes = [f"{world_size()} processes"] if world_size() > 1 else []
+        together = [f"{world_size()} processes", *(["synchronised batch norm"] if self._plan.sync_batch_norm else [])]
+        processes = together if world_size() > 1 else []
         replicas = [f"a fleet of {self._data.replicas}"] if self._data.replicas > 1 else []
         return ", ".join([*compiled, *captured, self._plan.precision, *processes, *replicas])
 

@@ -21,9 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from poise.data.loader import Loader
-from poise.distributed import share, world_size
+from poise.distributed import agreed, share, world_size
 from poise.objectives.objective import Objective
 from poise.training.average import Average
+from poise.training.batch_norm import synchronised
 from poise.training.checkpoint import Checkpoint, newest, restore
 from poise.training.engine import Engine
 from poise.training.errors import NotFinite, OutOfTime, TrainingError
@@ -117,6 +118,8 @@ def _resumed(
     the loss in an epoch that was begun."""
     own = None if folder is None else newest(folder, warn)
     found = own or branch
+    if not agreed(None if found is None else found.facts.get("sha256")):
+        raise TrainingError(f"the processes find different checkpoints in {folder}: let all nodes share the folder")
     if found is None:
         return [], 0.0, 0, None
     processes = found.facts["processes"]
@@ -177,9 +180,10 @@ def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
 
 @contextmanager
 def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
-    """The caller's random state, cuDNN's setting and the model's own embed come back."""
+    """The caller's random state, cuDNN's setting and the model's own embed and batch norms come back."""
     device = data.labels.device
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    over_all = synchronised(model) if plan.sync_batch_norm else nullcontext()
+    with over_all, torch.random.fork_rng([device] if device.type == "cuda" else []):
         tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
         compiled = plan.compile and device.type == "cuda" and hasattr(model, "embed")
         if compiled:

@@ -63,6 +63,8 @@ class Plan:
 
     compile  use torch.compile on a GPU: worth a minute of compiling if the run is longer than a few.
     average  the decay of an average of the weights over the steps, which is validated and tested; None: the last ones.
+    sync_batch_norm  batch norm over the batches of all processes: several then train what one would; each pass waits
+             for all of them. Alone it changes nothing.
     """
 
     epochs: int
@@ -72,6 +74,7 @@ class Plan:
     precision: Precision = "float32"
     compile: bool = False
     average: float | None = None
+    sync_batch_norm: bool = False
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
@@ -81,8 +84,9 @@ class Plan:
         require_choice("precision", self.precision, "float32", "bfloat16")
 
     def __repr__(self) -> str:
-        """A plan without an average does not mention it, like the plans of records from before there was one."""
-        shown = [field.name for field in fields(self) if field.name != "average" or self.average is not None]
+        """A plan does not mention what it leaves out, like the plans of records from before there was such a thing."""
+        later = {"average": self.average is not None, "sync_batch_norm": self.sync_batch_norm}
+        shown = [field.name for field in fields(self) if later.get(field.name, True)]
         return f"Plan({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @property

@@ -1,0 +1,176 @@
+"""Runs on a local Ray: the records of the local runner, a killed worker, a sweep on a cluster that is there, Ctrl-C."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from cluster.killing import EXPERIMENT
+from cluster.nodes import ROOT, environment, free_port
+
+from poise import cli
+from poise.experiments import shelf
+from poise.experiments.cluster import run_on_cluster
+from poise.experiments.connection import Cluster
+from poise.experiments.runner import Runner
+from poise.experiments.search import Search
+from poise.reporting.sweeps import load_sweep
+from poise.training.errors import TrainingError
+
+CPU = torch.device("cpu")
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason='ray is not installed: pip install "poise[cluster]"')
+
+
+def record(out: Path, method: str) -> dict:
+    return json.loads((out / "blobs" / method / "seed-00" / "record.json").read_text())
+
+
+@needs_ray
+@pytest.mark.miniature
+def test_a_killed_worker_is_replaced_and_the_records_are_those_of_one_machine(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("KILLED", str(tmp_path / "killed"))
+    words = ["run", "tests/cluster/killing.py", "--seeds", "1", "--out", str(tmp_path / "ray"), "--device", "cpu"]
+    call = [sys.executable, "-m", "poise", *words, "--engine", "ray"]
+    done = subprocess.run(call, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'ray' / 'blobs'}: 2 finished\n"), done.stderr
+    assert (tmp_path / "killed").exists()
+    Runner(EXPERIMENT, tmp_path / "here", CPU).run(seeds=[0])
+    for method in ("fcl", "killed"):
+        one, other = record(tmp_path / "ray", method), record(tmp_path / "here", method)
+        for name in ("scores", "classes", "validation", "recipe", "trunk", "engine"):
+            assert one[name] == other[name], name
+        assert [entry["loss"] for entry in one["log"]] == [entry["loss"] for entry in other["log"]]
+    assert record(tmp_path / "ray", "killed")["log"][:2] == record(tmp_path / "ray", "fcl")["log"][:2]
+    said = done.stderr.splitlines()
+    lost = "killed, seed 0, lost its worker (WorkerCrashedError) and goes on from its last checkpoint"
+    ends = [line for line in said if line.startswith("killed") and "is trained" not in line]
+    assert ends == [lost, "killed, seed 0, is tested", "killed, seed 0, is finished"]
+    assert {"FCL, seed 0, is trained", "killed, seed 0, is trained"} <= set(said)
+    runner = Runner(EXPERIMENT, tmp_path / "ray", CPU)
+    assert len(run_on_cluster(runner, Cluster(), seeds=[0])) == 2  # nothing is left to send, so no Ray is asked
+
+
+SLOW = """
+import time
+from dataclasses import dataclass, replace
+from miniature import SWEEP as QUICK
+
+@dataclass(frozen=True)
+class Rest:
+    def __call__(self, model, task):
+        time.sleep(0.3)
+        return {}
+
+slow = replace(QUICK.experiment, watch=Rest())
+SWEEP = replace(QUICK, experiment=slow, choices={"objective.select.k": (10, 20, 30, 40)})
+"""
+
+
+@pytest.fixture
+def head() -> Iterator[str]:
+    """The address of a cluster that somebody else has started."""
+    address = f"127.0.0.1:{free_port()}"
+    call = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={address[10:]}"]
+    small = ["--num-cpus=2", "--include-dashboard=false", "--object-store-memory=100000000", "--disable-usage-stats"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*call, *small], env=environment(**TOKEN), cwd=ROOT, **quiet) as started:
+        try:
+            while started.poll() is None and not _answers(address):
+                time.sleep(0.1)
+            yield address
+        finally:
+            started.terminate()
+
+
+def _answers(address: str) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", int(address[10:])), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-this-test-alone-" + "0" * 32}
+
+
+def sweep(out: Path, address: str) -> subprocess.Popen[str]:
+    (out / "slow.py").write_text(SLOW)
+    words = ["sweep", str(out / "slow.py"), "--name", "own", "--out", str(out / "runs"), "--device", "cpu"]
+    call = [sys.executable, "-m", "poise", *words, "--engine", "ray", "--address", address]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(call, env=environment(**TOKEN), cwd=ROOT, text=True, **pipes)
+
+
+@needs_ray
+@pytest.mark.miniature
+def test_a_sweep_on_a_cluster_that_is_there_ends_at_ctrl_c_and_goes_on(head: str, tmp_path: Path) -> None:
+    with sweep(tmp_path, head) as driver:
+        assert driver.stderr is not None
+        before: list[str] = []
+        while not before or not before[-1].endswith("is validated\n"):
+            before.append(driver.stderr.readline())
+            assert before[-1], before
+        driver.send_signal(signal.SIGINT)
+        _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 130 and "Traceback" not in said
+    assert said.splitlines()[-1].startswith("poise: interrupted; what is whole is kept")
+    done = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.json")}
+    assert 1 <= len(done) < 4
+    found = shelf.sweep_from_file(tmp_path / "slow.py")
+    Search(found, "own", tmp_path / "runs", CPU).run()  # here goes on what began there
+    swept = load_sweep(tmp_path / "runs/blobs/sweeps/own")
+    assert len(swept.scored) == len(swept.trials) == 4 and swept.trials[0].summary.mean > 0.9
+    assert done.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.json")}.items()
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    """Run a command in this process; what it ends with."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["poise", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    return end.value.code
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--address", "auto"), "--address and --gpus-per-run are for --engine ray"),
+        (("--engine", "ray", "--fleet"), "--fleet trains all runs in one process: leave it out, or --engine ray"),
+        (("--engine", "ray", "--jobs", "2"), "--jobs are processes of this machine: leave it out, or --engine ray"),
+        (("--engine", "ray", "--gpus-per-run", "2"), "--gpus-per-run"),
+        (("--engine", "ray", "--gpus-per-run", "1", "--device", "cpu"), "and device='cpu' contradict each other"),
+        (("--engine", "ray", "--device", "gpu"), "device 'gpu': auto, cpu or cuda"),
+        (("--engine", "rey"), "'rey' is not one of 'local', 'ray'"),
+    ],
+)
+def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypatch, capsys) -> None:
+    assert command(monkeypatch, "run", "tests/miniature.py", *words) == 2
+    assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("what", ["run", "sweep"])
+def test_a_missing_ray_is_one_sentence(what: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    end = command(monkeypatch, what, "tests/miniature.py", "--engine", "ray", "--out", str(tmp_path))
+    assert end == 'poise: ray is missing: pip install "poise[cluster]"'
+
+
+@needs_ray
+def test_a_place_where_nobody_listens_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
+    words = ["--engine", "ray", "--address", "127.0.0.1:1", "--out", str(tmp_path)]
+    end = command(monkeypatch, "run", "tests/miniature.py", *words)
+    assert end == "poise: no Ray answers at 127.0.0.1:1: Connection refused"
+
+
+def test_ray_and_torchrun_do_not_mix(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("poise.experiments.cluster.world_size", lambda: 2)
+    with pytest.raises(TrainingError, match="start it without torchrun"):
+        run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster())
