@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 
 from poise import CLGaussian, Gaussian, InfoNCE, LeNet, Ramp, resnet56
 from poise.data.task import Task
+from poise.experiments import fleets
 from poise.experiments.experiment import Build, Experiment, Method
 from poise.experiments.fleets import run_fleets
 from poise.experiments.logs import Event
@@ -113,8 +115,10 @@ def test_a_fleet_that_is_home_is_only_tested(tmp_path: Path) -> None:
     assert {**after, "finished": ""} == {**before, "finished": ""}
 
 
-def test_a_fleet_that_is_out_of_time_goes_on_later(tmp_path: Path) -> None:
-    over = run(tmp_path, methods=["FCL"], deadline=time.monotonic() + 0.01)
+def test_a_fleet_that_is_out_of_time_goes_on_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as stopped:  # the fleet begins in time, and its first epoch ends after it
+        stopped.setattr(fleets, "time", SimpleNamespace(monotonic=lambda: 0.0))
+        over = run(tmp_path, methods=["FCL"], deadline=0.01)
     assert "stops: the time is over after epoch 1 of 4" in over[-1].what
     assert run(tmp_path, methods=["FCL"], deadline=time.monotonic() - 1) == []
     run(tmp_path, methods=["FCL"])
