@@ -11,6 +11,8 @@ from auditing.planted import batches, linear, plain_rows
 from toys import BagOfWords, ConvNet, same_state, sentences, state_of
 
 import poise
+from poise.auditing.batches import batches as read
+from poise.auditing.batches import kind_of, sample_size
 from poise.auditing.compare import compare
 from poise.auditing.conditions import read_condition
 from poise.auditing.confusions import confusions
@@ -233,3 +235,13 @@ def test_logits_that_are_not_finite_are_a_sentence() -> None:
     torch.nn.init.constant_(network[3].weight, torch.nan)
     with pytest.raises(ValueError, match="logits are not finite"):
         poise.audit(network, [(torch.rand(20, 1, 8, 8), torch.randint(10, (20,)))], corruptions="none")
+
+
+def test_the_usual_sample_is_smaller_where_a_cpu_takes_long() -> None:
+    pictures, table = torch.rand(2, 3, 8, 8), torch.rand(2, 5)
+    text = poise.Tokens(torch.ones(2, 4, dtype=torch.int64), torch.ones(2, 4, dtype=torch.bool))
+    for x, on_a_cpu in ((pictures, 100), (text, 300), (table, 1000)):
+        assert sample_size(kind_of(x), torch.device("cpu")) == on_a_cpu
+        assert sample_size(kind_of(x), torch.device("cuda")) == 1000
+    many = ((torch.rand(80, 1, 4, 4), torch.zeros(80, dtype=torch.int64)) for _ in range(5))
+    assert [len(batch) for batch in read(many, torch.device("cpu"), None)] == [80, 20]

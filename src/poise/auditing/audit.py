@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from poise.auditing.batches import Batch, batches
+from poise.auditing.batches import Batch, batches, kind_of, sample_size
 from poise.auditing.collect import Collected
 from poise.auditing.measure import measured
 from poise.auditing.plan import PROBES, Plan, Wanted, make_plan
@@ -27,7 +27,6 @@ from poise.features.utility import Utility
 from poise.models.split import split
 
 Progress = Callable[[str, int, int], None]
-SAMPLE = {"cpu": 100, "cuda": 1000}
 _MEMORY = {"cpu": 2**28, "cuda": 2**33}
 
 
@@ -59,17 +58,18 @@ def audit(
     fraction     of the features that count as least and as most useful.
     probes       of the sensitivity, with relative error 1 / sqrt(2 probes) per feature; None for the exact Jacobian.
     corruptions  "fast" (one of each group, three severities), "all" (19 x 5), "none", or names.
-    examples     how many at most, in the loader's order; by default 100 on a CPU and 1000 on a GPU.
+    examples     how many at most, in the loader's order; by default 1000; on a CPU 100 pictures, 300 sentences.
     memory       bytes that a graph may take at once; by default 256 MB on a CPU and 8 GB on a GPU.
     names        what model, data, classes, features and tokens are called.
     progress     called with a word, how many examples are done, and how many there will be at most.
     """
     begin = time.perf_counter()
     classifier, device = _seen_as(model, head)
-    limit = SAMPLE.get(device.type, 100) if examples is None else examples
-    require_whole("examples", limit, least=2)
-    flow = batches(loader, device, limit)
+    if examples is not None:
+        require_whole("examples", examples, least=2)
+    flow = batches(loader, device, examples)
     first = _first(flow, classifier)
+    limit = sample_size(kind_of(first.x), device) if examples is None else examples
     memory = memory or _MEMORY.get(device.type, 2**28)
     wanted = Wanted(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
     plan = make_plan(classifier, first.x, wanted)

@@ -13,7 +13,7 @@ _DATA = "A folder of class folders, .npz, .npy, .tsv, .csv, .jsonl, or mnist, ci
 Models = Annotated[list[str], typer.Argument(metavar="MODEL [MODEL]", help=_MODELS)]
 Data = Annotated[str, typer.Option(help=_DATA)]
 Out = Annotated[Path, typer.Option(help="The folder of the page and the JSON file.")]
-Examples = Annotated[int | None, typer.Option(min=2, help="By default 100 on a CPU, 1000 on a GPU.")]
+Examples = Annotated[int | None, typer.Option(min=2, help="By default 1000; on a CPU 100 pictures, 300 sentences.")]
 Weights = Annotated[list[Path] | None, typer.Option(help="A file of weights; one for each model.")]
 Head = Annotated[str | None, typer.Option(help="The name of the model's last layer, if it is not found.")]
 Network = Annotated[str | None, typer.Option(help="Of a checkpoint without a recipe: LeNet(num_classes=10).")]

@@ -13,7 +13,7 @@ from traceback import extract_tb
 
 import typer
 
-from poise.auditing.audit import SAMPLE, audit
+from poise.auditing.audit import audit
 from poise.auditing.compare import Comparison, compare
 from poise.auditing.conditions import Condition, read_condition, require_measured
 from poise.auditing.errors import AuditError
@@ -51,8 +51,7 @@ def carry_out(order: Order) -> None:
         for folder in order.beside or []:
             load_audit(folder)
         loaded = [load(order, number).to(place) for number in range(len(order.models))]
-        wanted = SAMPLE.get(place.type, 100) if order.examples is None else order.examples
-        data, models = fitted(order, loaded, wanted)
+        data, models = fitted(order, loaded, place)
     with _usage():
         require_measured(conditions, number_names(() if why_not(data.shape) else names))
     with _failures():

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from poise.auditing.batches import Batch
+from poise.auditing.batches import Batch, kind_of, sample_size
 from poise.auditing.errors import AuditError
 from poise.auditing.fitting import in_classes_of, sample
 from poise.auditing.models import Loaded, with_options
@@ -36,7 +36,7 @@ class Data:
     tokenizer: Tokenizer | None = None
 
 
-def fitted(order: Order, models: Sequence[Ready], wanted: int) -> tuple[Data, list[Ready]]:
+def fitted(order: Order, models: Sequence[Ready], place: torch.device) -> tuple[Data, list[Ready]]:
     """The data, and the models as they take them."""
     first = models[0].loaded
     names = lines_of(order.classes) if order.classes is not None else list(first.classes)
@@ -45,8 +45,8 @@ def fitted(order: Order, models: Sequence[Ready], wanted: int) -> tuple[Data, li
         if sorted(each.classes) == sorted(first.classes) and list(each.classes) != list(first.classes):
             raise AuditError(f"{each.name} counts its classes in another order than {first.name}")
     if is_text(order.data):
-        return _text(order, models, names, wanted), list(models)
-    return _tensors(order, models, names, wanted)
+        return _text(order, models, names, order.examples or sample_size("text", place)), list(models)
+    return _tensors(order, models, names, place)
 
 
 def _all(models: Sequence[Ready]) -> list[Loaded]:
@@ -100,7 +100,7 @@ def _require_one_tokenizer(
                 )
 
 
-def _tensors(order: Order, models: Sequence[Ready], names: list[str], wanted: int) -> tuple[Data, list[Ready]]:
+def _tensors(order: Order, models: Sequence[Ready], names: list[str], place: torch.device) -> tuple[Data, list[Ready]]:
     size = order.size or models[0].loaded.size
     found = open_pictures(order.data, order.labels, order.metadata, size)
     if found.scale is not None:
@@ -110,7 +110,7 @@ def _tensors(order: Order, models: Sequence[Ready], names: list[str], wanted: in
     probe = found.first(range(len(found)))
     found = in_classes_of(found, names, _require_fit(models, probe))
     found = replace(found, columns=_kept(found.columns, order.slices))
-    rows = sample(len(found), wanted, order.seed)
+    rows = sample(len(found), order.examples or sample_size(kind_of(probe.x), place), order.seed)
     called = Names(data=found.name, classes=found.classes, rare=found.rare, features=tuple(found.features))
     told = [*ignored_options(order, table=found.scale is not None), *found.notes]
     assert isinstance(probe.x, torch.Tensor)
