@@ -189,10 +189,12 @@ def draw_understanding(results: Results) -> None:
             logs = [[e["measures"][name] for e in run.log if "measures" in e] for run in results.runs[method].values()]
             if logs and logs[0]:
                 means = np.mean(logs, axis=0)
-                axes[3].plot(range(1, len(means) + 1), means, style, color=colour, label=f"{method}, {context}")
-    axes[3].set(title="rank correlation", xlabel="epoch", ylim=(0.6, 0.88))
+                axes[3].plot(
+                    range(1, len(means) + 1), means, style, color=colour, label=method if style == "-" else None
+                )
+    axes[3].set(title="rank correlation", xlabel="epoch (dashed: out of context)")
     if axes[3].lines:
-        axes[3].legend(fontsize=7, ncols=2, loc="upper right")
+        axes[3].legend(fontsize=8)
     save(figure, "understanding")
 
 
@@ -201,7 +203,8 @@ def draw_frontier(found: list[Frontier]) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for number, frontier in enumerate(found):
         means = {peak: np.mean(list(runs.values()), axis=0) for peak, runs in frontier.points.items()}
-        style = {"marker": ".", "color": plt.get_cmap("tab20")(number), "label": frontier.name}
+        colour = {"CL+Gaussian": "tab:blue", "FCL": "tab:red"}.get(frontier.name, plt.get_cmap("Dark2")(number % 8))
+        style = {"marker": ".", "color": colour, "label": frontier.name}
         style |= {"linewidth": 2.5, "zorder": 3} if frontier.name in ("FCL", "CL+Gaussian") else {"linewidth": 1}
         style |= (
             {}
