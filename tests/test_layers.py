@@ -48,7 +48,7 @@ CONTRACTS = {
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
-        "titles",
+        *("titles", "lengths"),
         *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c", "placing", "alignment", "human"),
         *("imagenet", "paper_imagenet_c", "search", "connection"),
     },

@@ -16,7 +16,7 @@ from poise import cli
 from poise.data import cache
 from poise.data.loader import on_device
 from poise.experiments import cifar_c, cifar_controls, noisy_cifar, shelf
-from poise.experiments.cifar import COMPRESSED, FULL, Length
+from poise.experiments.cifar import COMPRESSED, FULL, QUICK
 from poise.experiments.experiment import Build, Experiment
 from poise.experiments.runner import Event, Runner
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
@@ -26,7 +26,7 @@ from poise.reporting.text import text
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
-TINY = Length("quick", 2, images=40, batch=20)
+TINY = dataclasses.replace(QUICK, epochs=2, images=40, batch=20)
 NETWORK = Build(poise.ResNet, num_classes=10, blocks=((1, 4, 1), (1, 4, 2)))
 
 

@@ -18,7 +18,7 @@ from poise.data.sharding import write_shards
 from poise.data.shards import imagenet
 from poise.experiments import shelf
 from poise.experiments.experiment import Build, Experiment
-from poise.experiments.imagenet import COMPRESSED, FULL, QUICK, ImageNet, Length
+from poise.experiments.imagenet import COMPRESSED, FULL, QUICK, ImageNet
 from poise.experiments.imagenet_c import PAPER, CorruptedImageNet, table
 from poise.experiments.runner import Event, Runner
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
@@ -30,7 +30,7 @@ from poise.robustness.output import Making
 from poise.robustness.pictures import write_pictures
 
 CPU = torch.device("cpu")
-TINY = Length("quick", 3, images=300, batch=50)
+TINY = dataclasses.replace(QUICK, epochs=3, images=300, batch=50)
 PICTURES = Drawn(classes=100, train=3, val=1, sizes=((64, 64), (72, 64)))
 NETWORK = Build(poise.ResNetV2, num_classes=100, blocks=((1, 4, 1), (1, 4, 2)))
 

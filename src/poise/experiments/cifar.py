@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from poise.data.augment import Chain, GaussianNoise, PatchGaussian, Standard
@@ -19,6 +18,7 @@ from poise.data.cache import load
 from poise.data.task import Examples
 from poise.experiments.experiment import Build, Experiment, Method
 from poise.experiments.grids import COUNTS, PATCH_SIGMAS, PATCH_SIZES, SIGMAS, TEMPERATURES, WEIGHT_DECAYS, WEIGHTS
+from poise.experiments.lengths import Length
 from poise.experiments.sweep import Sweep
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
@@ -43,7 +43,6 @@ GROUPS = (
     ("AugMix", "AugMix+FCL"),
 )
 HELD_OUT = 5000  # images of the training set on which sweeps decide
-_EPOCHS, _STEPS = 450, 450 * 48  # of the recipe as it is written
 
 
 @dataclass(frozen=True)
@@ -75,52 +74,22 @@ class Cifar:
         return Examples(load(self.name, "train_x")[rows], load(self.name, "train_y")[rows])
 
 
-@dataclass(frozen=True)
-class Length:
-    """How long to train on how many images: what the recipe says in epochs and steps shrinks with the whole run."""
-
-    name: str
-    epochs: int
-    images: int = 50_000
-    batch: int = 1024
-
-    @property
-    def title(self) -> str:
-        compressed = f"compressed to {self.epochs} of {_EPOCHS} epochs"
-        return {"full": f"{self.epochs} epochs", "compressed": compressed}.get(self.name, "a quick look")
-
-    @property
-    def suffix(self) -> str:
-        return "" if self.name == "full" else f"-{self.name}"
-
-    @cached_property
-    def steps(self) -> int:
-        """Of the whole run."""
-        return self.epochs * (self.images // self.batch)
-
-    def epoch(self, number: int) -> int:
-        """The step at which an epoch of the recipe begins here."""
-        return round(self.steps * number / _EPOCHS)
-
-    def step(self, number: int) -> int:
-        """A step of the recipe, here."""
-        return round(self.steps * number / _STEPS)
-
-    def plan(self, data: str) -> Plan:
-        quick = self.name == "quick"
-        rate = Steps(1.0, tuple(self.epoch(number) for number in (200, 300, 400)), warmup=self.epoch(15))
-        rate = replace(rate, peak=0.1) if quick else rate  # for batches of a hundred
-        optimizer = SGD(weight_decay=WEIGHT_DECAY[data])
-        return Plan(self.epochs, self.batch, optimizer, rate, "float32" if quick else "bfloat16", compile=not quick)
-
-    def network(self, data: str) -> Build:
-        if self.name == "quick":
-            return Build(ResNet, num_classes=CLASSES[data], blocks=((1, 8, 1), (1, 16, 2), (1, 32, 2)))
-        return Build(resnet56, num_classes=CLASSES[data])
+def plan_of(length: Length, data: str) -> Plan:
+    rate = Steps(1.0, tuple(length.epoch(number) for number in (200, 300, 400)), warmup=length.epoch(15))
+    rate = replace(rate, peak=0.1) if length.quick else rate  # for batches of a hundred
+    plan = Plan(length.epochs, length.batch, SGD(weight_decay=WEIGHT_DECAY[data]), rate)
+    return plan if length.quick else replace(plan, precision="bfloat16", compile=True)
 
 
-FULL, COMPRESSED = Length("full", 450), Length("compressed", 45)
-QUICK = Length("quick", 6, images=2_000, batch=100)
+def network_of(length: Length, data: str) -> Build:
+    if length.quick:
+        return Build(ResNet, num_classes=CLASSES[data], blocks=((1, 8, 1), (1, 16, 2), (1, 32, 2)))
+    return Build(resnet56, num_classes=CLASSES[data])
+
+
+FULL = Length("full", 450, images=50_000, batch=1024, of_epochs=450, of_steps=450 * 48)
+COMPRESSED = replace(FULL, name="compressed", epochs=45)
+QUICK = replace(FULL, name="quick", epochs=6, images=2_000, batch=100)
 LENGTHS = (FULL, COMPRESSED, QUICK)
 
 

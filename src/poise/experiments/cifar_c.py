@@ -20,8 +20,9 @@ from typing import Any
 import torch
 
 from poise.data.task import Examples, Make, Task
-from poise.experiments.cifar import CLASSES, GROUPS, TITLES, Cifar, Length, Settings, methods, parts
+from poise.experiments.cifar import CLASSES, GROUPS, TITLES, Cifar, Settings, methods, network_of, parts, plan_of
 from poise.experiments.experiment import Column, Experiment
+from poise.experiments.lengths import Length
 from poise.experiments.paper_cifar_c import PAPER
 from poise.protocols import CORRUPTIONS, EXTRA, SEVERITIES, STANDARD
 from poise.protocols import GROUPS as KINDS
@@ -65,15 +66,15 @@ class CorruptedCifar:
 
 
 def table(data: str, length: Length) -> Experiment:
-    quick = length.name == "quick"
+    quick = length.quick
     averages = {"All, 19": CORRUPTIONS, "All, 15": STANDARD, **{name.title(): of for name, of in KINDS.items()}}
     kinds = {**KINDS, "extra": EXTRA}
     return Experiment(
         name=f"{data}-c{length.suffix}",
         title=f"{TITLES[data]}-C (Table 3), {length.title}",
         task=CorruptedCifar(Cifar(data, first=length.images if quick else None), first=100 if quick else None),
-        network=length.network(data),
-        plan=length.plan(data),
+        network=network_of(length, data),
+        plan=plan_of(length, data),
         methods=methods(SETTINGS[data], length),
         columns=(Column("Clean", ("Clean",)), *(Column(name, _scores(of)) for name, of in averages.items())),
         groups=GROUPS,

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from poise.experiments.cifar import Length, fcl_of, parts, xe_gaussian_of
+from poise.experiments.cifar import fcl_of, parts, xe_gaussian_of
 from poise.experiments.experiment import Experiment, Method
+from poise.experiments.lengths import Length
 from poise.experiments.noisy_cifar import SETTINGS
 from poise.experiments.noisy_cifar import table as noisy_table
 from poise.features.perturbation import Gaussian
@@ -63,7 +64,7 @@ def table(data: str, length: Length) -> Experiment:
         methods=rows,
         groups=(tuple(method.name for method in rows),),
         details={},
-        seeds=2 if length.name == "quick" else 3,
+        seeds=2 if length.quick else 3,
         paper={},
     )
 

@@ -8,7 +8,7 @@ The rest is He et al.'s: weight decay 1e-4. "compressed" is a fifth: 18 epochs, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from poise.data.augment import PatchGaussian
@@ -20,6 +20,7 @@ from poise.data.shards import open_part
 from poise.data.sources import folder
 from poise.data.streamed import Pictures, workers_for
 from poise.experiments.experiment import Build, Method
+from poise.experiments.lengths import Length
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
@@ -31,8 +32,6 @@ from poise.objectives.xe import XE
 from poise.objectives.xe_gaussian import XEGaussian
 from poise.schedules import Ramp, Steps
 from poise.training.plan import SGD, Plan
-
-_EPOCHS, _STEPS, _BATCH = 90, 90 * 1251, 1024  # of the recipe as it is written
 
 
 @dataclass(frozen=True)
@@ -59,59 +58,28 @@ class ImageNet:
         return Pictures(source, self.crop, workers_for(len(source)), damaged=damaged)
 
 
-@dataclass(frozen=True)
-class Length:
-    """How long to train on how many pictures: what the recipe says in epochs and steps shrinks with the whole run."""
-
-    name: str
-    epochs: int
-    images: int = 1_281_167
-    batch: int = _BATCH
-
-    @property
-    def title(self) -> str:
-        compressed = f"compressed to {self.epochs} of {_EPOCHS} epochs"
-        return {"full": f"{self.epochs} epochs", "compressed": compressed}.get(
-            self.name, "a quick look at drawn pictures"
-        )
-
-    @property
-    def suffix(self) -> str:
-        return "" if self.name == "full" else f"-{self.name}"
-
-    @property
-    def steps(self) -> int:
-        """Of the whole run."""
-        return self.epochs * (self.images // self.batch)
-
-    def epoch(self, number: int) -> int:
-        """The step at which an epoch of the recipe begins here."""
-        return round(self.steps * number / _EPOCHS)
-
-    def step(self, number: int) -> int:
-        """A step of the recipe, here."""
-        return round(self.steps * number / _STEPS)
-
-    def plan(self) -> Plan:
-        quick = self.name == "quick"
-        peak = 0.1 if quick else 0.8  # for batches of a hundred
-        rate = Steps(peak, tuple(self.epoch(number) for number in (30, 60, 80)), warmup=self.epoch(5))
-        optimizer = SGD(nesterov=False, weight_decay=1e-4)
-        return Plan(self.epochs, self.batch, optimizer, rate, "float32" if quick else "bfloat16", compile=not quick)
-
-    def network(self) -> Build:
-        if self.name == "quick":
-            return Build(ResNetV2, num_classes=100, blocks=((1, 8, 1), (1, 16, 2), (1, 32, 2)))
-        return Build(resnet_v2_50, num_classes=1000)
+def plan_of(length: Length) -> Plan:
+    peak = 0.1 if length.quick else 0.8  # for batches of a hundred
+    rate = Steps(peak, tuple(length.epoch(number) for number in (30, 60, 80)), warmup=length.epoch(5))
+    plan = Plan(length.epochs, length.batch, SGD(nesterov=False, weight_decay=1e-4), rate)
+    return plan if length.quick else replace(plan, precision="bfloat16", compile=True)
 
 
-FULL, COMPRESSED, QUICK = Length("full", 90), Length("compressed", 18), Length("quick", 6, images=2_000, batch=100)
+def network_of(length: Length) -> Build:
+    if length.quick:
+        return Build(ResNetV2, num_classes=100, blocks=((1, 8, 1), (1, 16, 2), (1, 32, 2)))
+    return Build(resnet_v2_50, num_classes=1000)
+
+
+FULL = Length("full", 90, images=1_281_167, batch=1024, of_epochs=90, of_steps=90 * 1251)
+COMPRESSED = replace(FULL, name="compressed", epochs=18)
+QUICK = replace(FULL, name="quick", epochs=6, images=2_000, batch=100, looks_at=" at drawn pictures")
 LENGTHS = (FULL, COMPRESSED, QUICK)
 
 
 def methods(length: Length) -> tuple[Method, ...]:
     """The paper's six, as in appendix C."""
-    late, share = length.step(78_000), 1 if length.name != "quick" else 8  # a quick picture has a twelfth of the values
+    late, share = length.step(78_000), 8 if length.quick else 1  # a quick picture has a twelfth of the values
     fcl = FCL(
         GradientUtility(),
         TopBottom(k=512 // share),

@@ -33,7 +33,8 @@ from poise.data.sources import folder
 from poise.data.streamed import Pictures, workers_for
 from poise.data.task import Make, Task
 from poise.experiments.experiment import Column, Experiment
-from poise.experiments.imagenet import LENGTHS, ImageNet, Length, methods
+from poise.experiments.imagenet import LENGTHS, ImageNet, methods, network_of, plan_of
+from poise.experiments.lengths import Length
 from poise.experiments.paper_imagenet_c import PAPER
 from poise.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
 
@@ -113,7 +114,7 @@ class CorruptedImageNet:
 
 
 def table(length: Length) -> Experiment:
-    quick = length.name == "quick"
+    quick = length.quick
     averages = {"All, 15": STANDARD, "All, 19": CORRUPTIONS, **{name.title(): of for name, of in GROUPS.items()}}
     kinds = {**GROUPS, "extra": EXTRA}
     drawn = ImageNet(length.images, RandomCrop(64), Drawn(train=length.images // 100, val=1))
@@ -123,8 +124,8 @@ def table(length: Length) -> Experiment:
         task=CorruptedImageNet(drawn, CentreCrop(64, 64), "tiny", "generated")
         if quick
         else CorruptedImageNet(ImageNet(length.images)),
-        network=length.network(),
-        plan=length.plan(),
+        network=network_of(length),
+        plan=plan_of(length),
         methods=methods(length),
         columns=(Column("Clean", ("Clean",)), *(Column(name, _scores(of)) for name, of in averages.items())),
         groups=_GROUPS,

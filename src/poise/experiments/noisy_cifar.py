@@ -20,8 +20,21 @@ import torch
 from poise.data.loader import on_device
 from poise.data.noise import Kind, PixelNoise, pixel_deviation
 from poise.data.task import Examples, Make, Task
-from poise.experiments.cifar import CLASSES, GROUPS, TITLES, Cifar, Length, Settings, grids, held_out, methods, parts
+from poise.experiments.cifar import (
+    CLASSES,
+    GROUPS,
+    TITLES,
+    Cifar,
+    Settings,
+    grids,
+    held_out,
+    methods,
+    network_of,
+    parts,
+    plan_of,
+)
 from poise.experiments.experiment import Column, Experiment
+from poise.experiments.lengths import Length
 from poise.experiments.sweep import Sweep
 
 SETTINGS = {
@@ -99,14 +112,14 @@ class NoisyCifar:
 
 
 def table(data: str, length: Length) -> Experiment:
-    quick = length.name == "quick"
+    quick = length.quick
     first = length.images if quick else None
     return Experiment(
         name=f"noisy-{data}{length.suffix}",
         title=f"Noisy {TITLES[data]} (Table 2), {length.title}",
         task=NoisyCifar(Cifar(data, first=first), first=500 if quick else None),
-        network=length.network(data),
-        plan=length.plan(data),
+        network=network_of(length, data),
+        plan=plan_of(length, data),
         methods=methods(SETTINGS[data], length),
         columns=tuple(Column(name, (name,)) for name in ("Clean", "UN", "NUN")),
         groups=GROUPS,

@@ -76,10 +76,11 @@ _ROWS = {
 }
 
 
-def _cells(row: tuple[float, ...]) -> dict[str, tuple[float, float | None]]:
-    average, deviation, *others = row
+def cells(row: tuple[float, ...], average: str) -> dict[str, tuple[float, float | None]]:
+    """A row of appendix D by column; `average` is what its first number is the average of."""
+    mean, deviation, *others = row
     names = ("Noise", "Blur", "Weather", "Digital", *STANDARD)
-    return {"All, 19": (average, deviation), **{name: (v, None) for name, v in zip(names, others, strict=True)}}
+    return {average: (mean, deviation), **{name: (value, None) for name, value in zip(names, others, strict=True)}}
 
 
-PAPER = {data: {method: _cells(row) for method, row in rows.items()} for data, rows in _ROWS.items()}
+PAPER = {data: {method: cells(row, "All, 19") for method, row in rows.items()} for data, rows in _ROWS.items()}
