@@ -135,7 +135,8 @@ def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
         return []
     called = [[names[n] if n < len(names) else str(n) for n in (each.label, each.taken_for)] for each in found]
     told = [f"{each.count} of {each.of} examples of {a} for {b}" for each, (a, b) in zip(found, called, strict=True)]
-    more = f", and {len(told) - _SHOWN} classes more" if len(told) > _SHOWN else ""
+    rest = len(told) - _SHOWN
+    more = f", and {rest} {'class' if rest == 1 else 'classes'} more" if rest > 0 else ""
     return [
         (
             OVER_ROBUST,
