@@ -1,5 +1,6 @@
 """`poise run` and `poise reproduce`, run in process: places that cannot be written, little memory, wrong calls."""
 
+import json
 import os
 import subprocess
 import sys
@@ -121,3 +122,10 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path: Path, monkeypatch, c
 def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypatch, capsys) -> None:
     assert ended(monkeypatch, *words) == 2
     assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_several_experiments_are_one_json_document(tmp_path: Path, monkeypatch, capsys) -> None:
+    words = ("reproduce", "noisy-cifar", "--quick", "--minutes", "0", "--device", "cpu", "--json", "--out", tmp_path)
+    assert ended(monkeypatch, *words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [each["folder"] for each in said] == [f"{tmp_path}/noisy-cifar{n}-quick" for n in (10, 100)]
