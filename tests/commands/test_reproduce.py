@@ -129,3 +129,18 @@ def test_several_experiments_are_one_json_document(tmp_path: Path, monkeypatch, 
     assert ended(monkeypatch, *words) == 0
     said = json.loads(capsys.readouterr().out)
     assert [each["folder"] for each in said] == [f"{tmp_path}/noisy-cifar{n}-quick" for n in (10, 100)]
+
+
+EXPLODING = """
+from dataclasses import replace
+from miniature import EXPERIMENT as SMALL
+from poise import Constant
+
+EXPERIMENT = replace(SMALL, plan=replace(SMALL.plan, epochs=1, learning_rate=Constant(1e30)))
+"""
+
+
+def test_a_loss_that_is_not_finite_is_said_with_its_run(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "exploding.py").write_text(EXPLODING)
+    words = ("--out", tmp_path, "--method", "XE", "--device", "cpu", "--quiet")
+    assert str(ended(monkeypatch, "run", tmp_path / "exploding.py", *words)).startswith("poise: XE, seed 0: xe is not fin")
