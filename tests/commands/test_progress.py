@@ -22,7 +22,8 @@ def test_a_pipe_is_told_the_throughput(monkeypatch: pytest.MonkeyPatch, capsys) 
     clock = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock)
     with progress.bars() as listen:
-        for clock, batch, last in ((0.0, 10, None), (20.0, 30, None), (40.0, 50, LOSS), (45.0, 60, LOSS)):
+        for second, batch, last in ((0.0, 10, None), (20.0, 30, None), (40.0, 50, LOSS), (45.0, 60, LOSS)):
+            clock = second
             listen(event(batch, last))
     # a batch of 128 each second, and 400 - 130, then 400 - 150 batches to go
     assert capsys.readouterr().err.splitlines() == [

@@ -143,4 +143,5 @@ EXPERIMENT = replace(SMALL, plan=replace(SMALL.plan, epochs=1, learning_rate=Con
 def test_a_loss_that_is_not_finite_is_said_with_its_run(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "exploding.py").write_text(EXPLODING)
     words = ("--out", tmp_path, "--method", "XE", "--device", "cpu", "--quiet")
-    assert str(ended(monkeypatch, "run", tmp_path / "exploding.py", *words)).startswith("poise: XE, seed 0: xe is not fin")
+    end = str(ended(monkeypatch, "run", tmp_path / "exploding.py", *words))
+    assert end.startswith("poise: XE, seed 0: xe is not finite at step")

@@ -147,7 +147,8 @@ def test_a_damaged_checkpoint_without_another_promises_none(tmp_path: Path) -> N
     said: list[str] = []
     _, done = train(folder=tmp_path, warn=said.append, until=1)
     assert len(done.log) == 1
-    assert len(said) == 1 and said[0].endswith("there is none before it") and "checkpoint-0001.json is damaged" in said[0]
+    assert len(said) == 1 and "checkpoint-0001.json is damaged" in said[0]
+    assert said[0].endswith("there is none before it")
 
 
 def test_the_newest_two_checkpoints_are_kept_and_nothing_else(tmp_path: Path) -> None:
