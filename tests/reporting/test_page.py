@@ -226,3 +226,14 @@ def test_a_long_name_does_not_run_into_its_numbers(tmp_path: Path, name: str, li
     letters = len(label.text or "") + len(numbers.text or "")
     room = float(numbers.get("x", 0)) - float(label.get("x", 0))
     assert lines == 2 or 5.6 * letters < room  # as wide as a browser sets them
+
+
+def test_levels_of_noise_have_a_heat_map(tmp_path: Path) -> None:
+    folder = mnist(tmp_path, seeds=2, methods=("XE",))
+    for seed, value in ((0, 0.8), (1, 0.6)):
+        path = path_of(folder, "XE", seed)
+        scores = {**json.loads(path.read_text())["scores"], "UN/5": value, "UN/20": value / 2, "corner/top-k": 0.5}
+        change(path, scores=scores)
+    assert corruption_accuracies(only(folder), "XE") == {"UN": {5: pytest.approx(0.7), 20: pytest.approx(0.35)}}
+    html = page(load(folder))
+    assert "UN, severity 20: .3500" in text_of(html) and "The severity of UN is the number" in text_of(html)
