@@ -130,15 +130,18 @@ def test_the_module_is_the_command() -> None:
     assert done.stderr == ""
 
 
-def test_a_missing_extra_is_named() -> None:
-    code = "import sys; sys.modules['typer'] = None; from poise.__main__ import main; main()"
+@pytest.mark.parametrize("name", ["typer", "numpy"])
+def test_a_missing_extra_is_named(name: str) -> None:
+    without = f"import sys; sys.modules[{name!r}] = None; sys.argv = ['poise', 'data', 'list']"
+    code = f"{without}; from poise.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == 'the command line needs a few packages more: pip install "poise[cli]"\n'
 
 
-def test_the_command_line_starts_without_torch() -> None:
-    subprocess.run([sys.executable, "-c", "import poise.cli, sys; assert 'torch' not in sys.modules"], check=True)
+@pytest.mark.parametrize("heavy", ["torch", "numpy"])
+def test_the_command_line_starts_without_what_is_heavy(heavy: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import poise.cli, sys; assert {heavy!r} not in sys.modules"], check=True)
 
 
 def test_experiments_are_listed_without_torch() -> None:
@@ -148,6 +151,22 @@ def test_experiments_are_listed_without_torch() -> None:
     listed = json.loads(done.stdout)
     assert listed["synthetic-mnist"].startswith("Synthetic MNIST (section 4.2, Table 1)")
     assert listed["noisy-cifar"].endswith("Parts: noisy-cifar10, noisy-cifar100.")
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("poise reproduce synthetic-mnist-f", ["synthetic-mnist-frontier"]),
+        ("poise sweep noisy-cifar1", ["noisy-cifar10", "noisy-cifar100"]),
+    ],
+)
+def test_a_shell_completes_names(words: str, completed: list[str]) -> None:
+    asked = {"_POISE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    code = "import sys; sys.argv = ['poise']; from poise.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == completed
 
 
 def test_help_names_every_command() -> None:

@@ -27,11 +27,12 @@ def main() -> None:
 def _run() -> None:
     try:
         from poise.cli import run
+
+        run()
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich", "numpy"):
             raise
         sys.exit('the command line needs a few packages more: pip install "poise[cli]"')
-    run()
 
 
 def _interrupt(*_: object) -> NoReturn:

@@ -1,5 +1,6 @@
 """`poise run` and `poise reproduce`, run in process: places that cannot be written, little memory, wrong calls."""
 
+import json
 import os
 import subprocess
 import sys
@@ -121,3 +122,26 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path: Path, monkeypatch, c
 def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypatch, capsys) -> None:
     assert ended(monkeypatch, *words) == 2
     assert sentence in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_several_experiments_are_one_json_document(tmp_path: Path, monkeypatch, capsys) -> None:
+    words = ("reproduce", "noisy-cifar", "--quick", "--minutes", "0", "--device", "cpu", "--json", "--out", tmp_path)
+    assert ended(monkeypatch, *words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [each["folder"] for each in said] == [f"{tmp_path}/noisy-cifar{n}-quick" for n in (10, 100)]
+
+
+EXPLODING = """
+from dataclasses import replace
+from miniature import EXPERIMENT as SMALL
+from poise import Constant
+
+EXPERIMENT = replace(SMALL, plan=replace(SMALL.plan, epochs=1, learning_rate=Constant(1e30)))
+"""
+
+
+def test_a_loss_that_is_not_finite_is_said_with_its_run(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "exploding.py").write_text(EXPLODING)
+    words = ("--out", tmp_path, "--method", "XE", "--device", "cpu", "--quiet")
+    end = str(ended(monkeypatch, "run", tmp_path / "exploding.py", *words))
+    assert end.startswith("poise: XE, seed 0: xe is not finite at step")

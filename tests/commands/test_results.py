@@ -109,3 +109,10 @@ def test_missing_scipy_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "table", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.endswith('is missing: pip install "poise[experiments]"\n')
+
+
+def test_the_table_in_the_docs_is_that_of_the_records(monkeypatch, capsys) -> None:
+    root = Path(__file__).parents[2]
+    assert poise(monkeypatch, "table", root / "results" / "synthetic-mnist") == 0
+    shown = (root / "docs" / "results.md").read_text().split("```")[3].strip("\n")
+    assert shown.startswith(" ") and shown in capsys.readouterr().out

@@ -108,16 +108,21 @@ def test_methods_share_a_trunk_only_if_they_begin_alike() -> None:
 def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     run(tmp_path, methods=["FCL"], seeds=[0])
     plan = dataclasses.replace(EXPERIMENT.plan, epochs=5)
-    with pytest.raises(TrainingError, match=r"another recipe \(there, here\): plan.epochs: 4, 5"):
+    with pytest.raises(TrainingError, match=r"another recipe \(there, here\): plan.epochs: 4, 5; use another --out"):
         run(tmp_path, dataclasses.replace(EXPERIMENT, plan=plan), methods=["FCL"], seeds=[0])
 
 
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+def test_a_damaged_record_is_named_and_needs_no_training_once_removed(tmp_path: Path) -> None:
     run(tmp_path, methods=["XE"], seeds=[0])
     path = tmp_path / "blobs/xe/seed-00/record.json"
+    whole = json.loads(path.read_text())
     path.write_text(path.read_text()[:100])
-    with pytest.raises(TrainingError, match=r"record.json is damaged: remove its folder to run it again"):
+    with pytest.raises(TrainingError, match=r"record.json is damaged: remove it, and the run goes on"):
         run(tmp_path, methods=["XE"], seeds=[0])
+    path.unlink()
+    run(tmp_path, methods=["XE"], seeds=[0])
+    again = json.loads(path.read_text())
+    assert again["scores"] == whole["scores"] and again["log"] == whole["log"]  # with the seconds of then
 
 
 def command(out: Path, *words: str) -> list[str]:

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,7 +18,7 @@ from poise.reporting.files import RecordError
 from poise.reporting.findings import class_accuracies, corruption_accuracies, facts_of, findings, subtract
 from poise.reporting.markup import Markup, element
 from poise.reporting.page import page
-from poise.reporting.plots import class_bars, curve, heat_map, learning_curves, measures
+from poise.reporting.plots import class_bars, curve, differences, heat_map, learning_curves, measures
 from poise.reporting.records import Results, load
 from poise.reporting.svg import Scale, scale_of, short
 from poise.reporting.tables import tables_of
@@ -211,3 +212,28 @@ poise = types.ModuleType("poise"); poise.__path__ = [{str(SOURCE)!r}]; sys.modul
 for name in {names}: importlib.import_module(f"poise.reporting.{{name}}")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(("name", "lines"), [("FCL", 1), ("Gaussian augmentation", 2)])
+def test_a_long_name_does_not_run_into_its_numbers(tmp_path: Path, name: str, lines: int) -> None:
+    table = tables_of(only(mnist(tmp_path, methods=("XE", "FCL"))))[0]
+    rows = tuple(replace(row, method=name) if row.method == "FCL" else row for row in table.rows)
+    drawn = differences(replace(table, rows=rows), 1, ["XE", name])
+    texts = [found for found in ElementTree.fromstring(str(drawn)).iter("text") if found.get("class") == "small"]
+    (label,) = (found for found in texts if (found.text or "").startswith(name))
+    (numbers,) = (found for found in texts if "p" in (found.text or "") and found is not label)
+    assert len({label.get("y"), numbers.get("y")}) == lines
+    letters = len(label.text or "") + len(numbers.text or "")
+    room = float(numbers.get("x", 0)) - float(label.get("x", 0))
+    assert lines == 2 or 5.6 * letters < room  # as wide as a browser sets them
+
+
+def test_levels_of_noise_have_a_heat_map(tmp_path: Path) -> None:
+    folder = mnist(tmp_path, seeds=2, methods=("XE",))
+    for seed, value in ((0, 0.8), (1, 0.6)):
+        path = path_of(folder, "XE", seed)
+        scores = {**json.loads(path.read_text())["scores"], "UN/5": value, "UN/20": value / 2, "corner/top-k": 0.5}
+        change(path, scores=scores)
+    assert corruption_accuracies(only(folder), "XE") == {"UN": {5: pytest.approx(0.7), 20: pytest.approx(0.35)}}
+    html = page(load(folder))
+    assert "UN, severity 20: .3500" in text_of(html) and "The severity of UN is the number" in text_of(html)

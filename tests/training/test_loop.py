@@ -138,7 +138,17 @@ def test_a_checkpoint_whose_json_is_cut_is_damaged_too(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:30])
     said: list[str] = []
     _, done = train(folder=tmp_path, warn=said.append, until=2)
-    assert len(said) == 1 and len(done.log) == 2
+    assert len(said) == 1 and len(done.log) == 2 and "the one before it is used" in said[0]
+
+
+def test_a_damaged_checkpoint_without_another_promises_none(tmp_path: Path) -> None:
+    train(folder=tmp_path, until=1)
+    (tmp_path / "checkpoint-0001.safetensors").write_bytes(b"")
+    said: list[str] = []
+    _, done = train(folder=tmp_path, warn=said.append, until=1)
+    assert len(done.log) == 1
+    assert len(said) == 1 and "checkpoint-0001.json is damaged" in said[0]
+    assert said[0].endswith("there is none before it")
 
 
 def test_the_newest_two_checkpoints_are_kept_and_nothing_else(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -24,16 +24,23 @@ from rich.table import Table
 
 from poise.choices import require_known
 from poise.commands.results import Json, Quiet, usage
-from poise.data import cache, sources
-from poise.data.catalogue import CATALOGUE
-from poise.data.dataset import DataSet, FolderSet
-from poise.data.download import Progress as Report
 from poise.data.errors import DataError
+
+if TYPE_CHECKING:
+    from poise.data.dataset import DataSet, FolderSet
+    from poise.data.download import Progress as Report
+
+
+def _known() -> list[str]:
+    from poise.data.catalogue import CATALOGUE
+
+    return list(CATALOGUE)
+
 
 data = typer.Typer(no_args_is_help=True, help="Get data sets, prove them, find them.")
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="NAME...", help=f"Among {', '.join(CATALOGUE)}.", autocompletion=lambda: list(CATALOGUE)),
+    typer.Argument(metavar="NAME...", help="One of `poise data list`, or several.", autocompletion=_known),
 ]
 
 
@@ -43,6 +50,9 @@ def list_sets(json: Json = False) -> None:
 
     poise data list
     """
+    from poise.data import cache
+    from poise.data.catalogue import CATALOGUE
+
     if json:
         typer.echo(dumps([_facts(data_set) for data_set in CATALOGUE.values()]))
         return
@@ -58,7 +68,9 @@ def list_sets(json: Json = False) -> None:
 
 
 def _facts(data_set: DataSet | FolderSet) -> dict[str, Any]:
-    here = (cache.manifest_of(data_set.name) or {}).get("way")
+    from poise.data.cache import manifest_of
+
+    here = (manifest_of(data_set.name) or {}).get("way")
     about = {"name": data_set.name, "about": data_set.about, "licence": data_set.licence}
     return {**about, "megabytes": data_set.megabytes, "here_by": here}
 
@@ -78,6 +90,8 @@ def get(
 
     poise data get imagenet --from /data/imagenet
     """
+    from poise.data import sources
+
     _require(names)
     if source is not None and len(names) > 1:
         raise typer.BadParameter("--from holds one set: name one", param_hint="NAME")
@@ -98,8 +112,10 @@ def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")
 
     poise data check mnist
     """
+    from poise.data import cache, sources
+
     _require(names or [])
-    stored = names or [name for name in CATALOGUE if (cache.root() / name).exists()]
+    stored = names or [name for name in _known() if (cache.root() / name).exists()]
     if not stored:
         typer.echo(f"nothing is stored in {cache.root()}")
     failures = []
@@ -118,7 +134,9 @@ def where() -> None:
 
     POISE_DATA=/data/poise poise data where
     """
-    typer.echo(cache.root())
+    from poise.data.cache import root
+
+    typer.echo(root())
 
 
 @data.command()
@@ -134,6 +152,7 @@ def shard(
 
     poise data shard /data/imagenet-shards --from /data/imagenet
     """
+    from poise.data import sources
     from poise.data.sharding import write_shards
 
     place = sources.folder("imagenet") if source is None else source
@@ -156,7 +175,7 @@ def _fail(failures: list[str]) -> None:
 def _require(names: list[str]) -> None:
     with usage("NAME"):
         for name in names:
-            require_known("set", name, CATALOGUE)
+            require_known("set", name, _known())
 
 
 @contextmanager

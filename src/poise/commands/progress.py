@@ -70,7 +70,13 @@ def bars(quiet: bool = False) -> Iterator[Any]:
     if not console.is_terminal:
         yield _told(console)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[loss]}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as shown:
         runs: dict[tuple[str, int], TaskID] = {}
 
@@ -80,8 +86,10 @@ def bars(quiet: bool = False) -> Iterator[Any]:
                 shown.remove_task(runs.pop(run))  # it is trained, or it is lost and begins anew
             elif event.now is not None:
                 line, (done, total) = _words(event), _steps(event.now)
-                runs[run] = runs[run] if run in runs else shown.add_task(line, total=None, loss="")
+                runs[run] = runs[run] if run in runs else shown.add_task(line, total=None, loss="", rate="")
                 shown.update(runs[run], description=line, completed=done, total=total, loss=_losses(event.now))
+                speed = next(task.speed for task in shown.tasks if task.id == runs[run])
+                shown.update(runs[run], rate=_rate(event.now, speed))
 
         yield listen
 
@@ -98,12 +106,13 @@ def _told(console: Console) -> Callable[[Any], None]:
             said[line] = now, done
         elif done > said[line][1] and now - last >= EVERY:
             begun, before = said[line]
-            left = _clock((total - done) * (now - begun) / (done - before))
-            line = f"{line}: epoch {event.now.epoch + 1} of {event.now.epochs}, {_losses(event.now)}, {left} left"
+            speed = (done - before) / (now - begun)  # steps a second
+            told = (_losses(event.now), _rate(event.now, speed), f"{_clock((total - done) / speed)} left")
+            line = ", ".join([f"{line}: epoch {event.now.epoch + 1} of {event.now.epochs}", *filter(None, told)])
         else:
             return
         last = now
-        console.print(line.replace(", ,", ","), highlight=False, markup=False, soft_wrap=True)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     return listen
 
@@ -114,6 +123,12 @@ def _words(event: Any) -> str:
 
 def _steps(now: Any) -> tuple[int, int]:
     return now.epoch * now.batches + now.batch, now.epochs * now.batches
+
+
+def _rate(now: Any, speed: float | None) -> str:
+    """`12,300 examples/s` of steps a second."""
+    rate = (speed or 0.0) * now.batch_size
+    return f"{rate:,.0f} examples/s" if rate >= 10 else f"{rate:.2g} examples/s" if rate else ""
 
 
 def _losses(now: Any) -> str:

@@ -37,6 +37,13 @@ Minutes = Annotated[
 KeepModels = Annotated[bool, typer.Option("--keep-models", help="Keep the weights in half precision, too.")]
 
 
+def experiment_names() -> list[str]:
+    """For the shell to complete: the experiments and their parts."""
+    from poise.experiments import titles
+
+    return [*titles.names(), *titles.WHOLE]
+
+
 def list_experiments(json: Json = False) -> None:
     """The experiments of the paper.
 
@@ -49,7 +56,10 @@ def list_experiments(json: Json = False) -> None:
 
 
 def reproduce(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="One of `poise list`, or several.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="One of `poise list`, or several.", autocompletion=experiment_names),
+    ],
     out: Out = Path("runs"),
     seeds: Seeds = None,
     methods: Methods = None,
@@ -159,14 +169,21 @@ def _run(
     finally:
         _wait(helpers)
         stop()
-    for runner, records in done.items() if first else ():
-        left = _left(runner, records, seeds, methods)
-        if json:
-            typer.echo(dumps({"folder": str(runner.folder), "records": [str(path) for path in records], "left": left}))
-        else:
-            typer.echo(
-                f"{runner.folder}: {len(records)} finished" + (f", {left} to go: start it again" if left else "")
-            )
+    if first:
+        left = {runner: _left(runner, records, seeds, methods) for runner, records in done.items()}
+        _say({runner.folder: (records, left[runner]) for runner, records in done.items()}, json)
+
+
+def _say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
+    """Per experiment its folder, what is finished and how much is left; in JSON one document, a list if of several."""
+    if json:
+        found = [
+            {"folder": str(f), "records": [str(path) for path in r], "left": left} for f, (r, left) in done.items()
+        ]
+        typer.echo(dumps(found[0] if len(found) == 1 else found))
+        return
+    for folder, (records, left) in done.items():
+        typer.echo(f"{folder}: {len(records)} finished" + (f", {left} to go: start it again" if left else ""))
 
 
 def _way(runner: Any, fleet: bool, cluster: Any) -> Callable[[Any, Any], list[Path]]:

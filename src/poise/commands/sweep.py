@@ -16,10 +16,17 @@ import typer
 from poise.commands.clusters import Address, Engine, GpusPerRun, cluster_of
 from poise.commands.clusters import Way as Engines
 from poise.commands.progress import bars
-from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, device_of, length_of
+from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, device_of, experiment_names, length_of
 from poise.commands.results import Json, Quiet, failures, usage, write
 
-What = Annotated[str, typer.Argument(metavar="NAME|FILE", help="One of `poise list`, or a Python file with a SWEEP.")]
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|FILE",
+        help="One of `poise list`, or a Python file with a SWEEP.",
+        autocompletion=experiment_names,
+    ),
+]
 Name = Annotated[str | None, typer.Option(help="Which sweep of it; for a file, what to call it.")]
 
 

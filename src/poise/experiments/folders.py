@@ -56,7 +56,10 @@ def differing(record: Path, recipe: str) -> None:
         try:
             held = str(json.loads(path.read_text())["recipe"])
         except (ValueError, KeyError, TypeError):
-            raise TrainingError(f"{path} is damaged: remove its folder to run it again") from None
+            raise TrainingError(f"{path} is damaged: remove it, and the run goes on from its checkpoint") from None
         if held != recipe:
             changed = "; ".join(differences(held, recipe))
-            raise TrainingError(f"{path.parent} holds a run with another recipe (there, here): {changed}")
+            raise TrainingError(
+                f"{path.parent} holds a run with another recipe (there, here): {changed}; "
+                "use another --out, or give the experiment another name"
+            )

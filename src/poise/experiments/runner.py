@@ -36,7 +36,7 @@ from poise.experiments.trunks import beginning, quiet, quiet_steps
 from poise.models.saved import save_model
 from poise.reporting.files import write_json
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
-from poise.training.errors import OutOfTime, TrainingError
+from poise.training.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.loop import Fit, fit
 from poise.training.plan import in_layout
 
@@ -118,6 +118,8 @@ class Runner:
                     except OutOfTime as error:
                         self.listen(Event(method.name, seed, f"stops: {error}"))
                         return
+                    except NotFinite as error:
+                        raise NotFinite(f"{method.name}, seed {seed}: {error}") from None
 
     def _one(self, judge: Judge, method: Method, seed: int) -> None:
         started = datetime.now(UTC)

@@ -36,7 +36,8 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged or cut short: {error}") from None
+        remedy = "; remove it, and its run goes on from its checkpoint" if kind == "record" else ""
+        raise RecordError(f"{path} is damaged or cut short: {error}{remedy}") from None
     if not isinstance(content, dict) or "version" not in content:
         raise RecordError(f"{path} is not a Poise {kind}: it has no version")
     if content["version"] != VERSION:

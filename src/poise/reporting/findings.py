@@ -8,7 +8,6 @@ import numpy as np
 
 from poise.protocols import CORRUPTIONS
 from poise.reporting.captions import spans
-from poise.reporting.columns import corruption_of
 from poise.reporting.records import Record, Results
 from poise.reporting.tables import Row, Table
 
@@ -21,13 +20,13 @@ def findings(table: Table) -> list[str]:
 
 
 def corruption_accuracies(results: Results, method: str) -> Cells:
-    """Mean over seeds for every corruption and severity, in the order of the protocol."""
+    """Mean over seeds for every corruption and severity: those of the protocol in its order, then others, as `UN/5`."""
     found: dict[str, dict[int, list[float]]] = {name: {} for name in CORRUPTIONS}
     for run in results.runs[method].values():
         for score, value in run.scores.items():
-            name, severity = corruption_of(score), score.rpartition("/")[2]
+            name, _, severity = score.rpartition("/")
             if name and severity.isdigit():
-                found[name].setdefault(int(severity), []).append(value)
+                found.setdefault(name, {}).setdefault(int(severity), []).append(value)
     means = {name: {s: float(np.mean(v)) for s, v in sorted(row.items())} for name, row in found.items()}
     return {name: row for name, row in means.items() if row}
 

@@ -20,6 +20,7 @@ from poise.reporting.svg import WIDTH, Scale, box, drawing, frame, line, polylin
 from poise.reporting.tables import Table
 
 COLOURS = 8
+_LETTER = 5.8  # the width of a small one, at most
 _POINTS = 160  # of one curve; more cannot be seen
 Curve = dict[float, float]  # epoch → value
 Cells = Mapping[str, Mapping[int, float]]  # corruption → severity → accuracy
@@ -62,12 +63,17 @@ def differences(table: Table, column: int, order: Sequence[str]) -> Markup | Non
         return None
     ends = [end for _, gap in rows for end in (gap.low, gap.high, gap.mean) if end is not None]
     x = scale_of([0.0, *ends], 12, WIDTH - 12)
-    bottom = 26 + 30 * len(rows)
+    labels = [f"{row.method} − {row.against}" for row, _ in rows]  # noqa: RUF001
+    fits = all(
+        _LETTER * (len(label) + 1 + len(interval(gap))) < WIDTH - 24
+        for label, (_, gap) in zip(labels, rows, strict=True)
+    )
+    high = 30 if fits else 42  # a line more where a name and its numbers are too long for one
+    bottom = 26 + high * len(rows)
     parts = [words(12, 14, table.columns[column].name, "title"), line(12, bottom, WIDTH - 12, bottom, "grid")]
-    for place, (row, gap) in enumerate(rows):
-        y, name = 48 + 30 * place, order.index(row.method) % COLOURS
-        label = f"{row.method} − {row.against}"  # noqa: RUF001
-        parts += [words(12, y - 9, label, "small"), words(WIDTH - 12, y - 9, interval(gap), "small", "end")]
+    for place, (label, (row, gap)) in enumerate(zip(labels, rows, strict=True)):
+        y, name = 18 + high * (place + 1), order.index(row.method) % COLOURS
+        parts += [words(12, y + 21 - high, label, "small"), words(WIDTH - 12, y - 9, interval(gap), "small", "end")]
         parts.append(line(x(0), y - 6, x(0), y + 8, "axis"))
         if gap.low is not None and gap.high is not None:
             parts.append(line(x(gap.low), y, x(gap.high), y, f"interval s{name}"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from poise.protocols import CORRUPTIONS
 from poise.reporting import plots
+from poise.reporting.captions import listed
 from poise.reporting.findings import class_accuracies, corruption_accuracies, facts_of, findings, pairs, subtract
 from poise.reporting.grid import Mark, differences_grid, main_grid
 from poise.reporting.markup import Markup, element, join
@@ -55,6 +57,10 @@ def corruptions_section(results: Results, order: Sequence[str]) -> Markup:
     gaps = {f"{m} − {first}": subtract(cells[m], cells[first]) for m, first in pairs(results, order)}  # noqa: RUF001
     reach = max((abs(v) for gap in gaps.values() for row in gap.values() for v in row.values()), default=0) or 1.0
     parts = [element("h3", "Accuracy per corruption and severity"), _figures(drawn)]
+    own = sorted({name for rows in cells.values() for name in rows} - set(CORRUPTIONS))
+    if own:
+        note = f"The severity of {listed(own)} is the number in the name of the test set: 5 of {own[0]}/5."
+        parts.append(element("p", note, class_="note"))
     if gaps:
         maps = [plots.heat_map(title, gap, reach) for title, gap in gaps.items() if gap]
         parts += [element("h3", "Difference to the first method of the group"), _figures(maps)]

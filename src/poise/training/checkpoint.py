@@ -69,11 +69,12 @@ def has_checkpoint(folder: Path) -> bool:
 
 def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     """The last whole checkpoint of a folder; damaged ones are named to `warn`."""
-    for path in reversed(_all(folder)):
+    paths = _all(folder)
+    for path in reversed(paths):
         try:
             return read(path)
         except TrainingError as error:
-            warn(f"{error}; the one before it is used")
+            warn(f"{error}; {'there is none before it' if path == paths[0] else 'the one before it is used'}")
     return None
 
 

@@ -40,6 +40,7 @@ class Now:
     epochs: int
     batch: int
     batches: int
+    batch_size: int
     seconds: float
     last: Entry | None
 
@@ -152,7 +153,8 @@ def _train(
         if (now := time.monotonic()) - shown < 0.1 and batch + 1 < len(data):
             return
         shown = now
-        progress(Now(epoch, last, batch + 1, len(data), time.monotonic() - begun, log[-1] if log else None))
+        entry = log[-1] if log else None
+        progress(Now(epoch, last, batch + 1, len(data), plan.batch_size, now - begun, entry))
 
     parts = engine.epoch(epoch, report, pause, done)
     step = (epoch + 1) * len(data)
