@@ -123,7 +123,9 @@ def look_through(path: Path) -> Shard:
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
-                key, _, ending = member.name.partition(".")
+                folder, slash, name = member.name.rpartition("/")  # which may have dots: ./, v1.0/
+                stem, _, ending = name.partition(".")
+                key = folder + slash + stem
                 if member.isfile() and f".{ending.lower()}" in PICTURES:
                     pictures[key] = (member.name, member.offset_data, member.size)
                 elif member.isfile() and ending == "cls":
