@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from poise.data.errors import DataMismatch
 from poise.data.streamed import Pictures
 from poise.data.task import Examples, Task
 from poise.distributed import rank, sum_over_processes, world_size
@@ -95,7 +96,10 @@ class Judge:
         bfloat16 = self.experiment.plan.precision == "bfloat16"
         batches = examples.in_order(self.device, rank(), world_size())
         counts = count_batches(model, batches, self.device, self.task.num_classes, bfloat16)
-        return sum_over_processes(counts.to(self.device)).cpu()
+        counts = sum_over_processes(counts.to(self.device)).cpu()
+        if not counts[:, 1].any():
+            raise DataMismatch("no picture of a test can be decoded: see the warnings for their names")
+        return counts
 
     def _counts(self, model: nn.Module, rows: Input, labels: Tensor) -> Tensor:
         bfloat16 = self.experiment.plan.precision == "bfloat16"
