@@ -138,3 +138,16 @@ def test_a_captured_step_reads_what_is_fed(folder: Path, workers: int) -> None:
     for one, other in zip(losses(runs[0]), losses(runs[1]), strict=True):
         assert one == pytest.approx(other, rel=1e-3)
     assert runs[1].engine == "CUDA graph, float32"
+
+
+def test_what_was_damaged_before_a_stop_is_known_after_it(tmp_path: Path) -> None:
+    """A record names all pictures that were left out, though a run that goes on may never meet them."""
+    home = Drawn(classes=4, train=8, val=1, sizes=((20, 20),)).write(tmp_path) / "train"
+    bad = home / "n00000002/train_0002_00003.JPEG"
+    whole = bad.read_bytes()
+    bad.write_bytes(b"")
+    train(streamed(home, stretch=2), XE(), folder=tmp_path / "run", until=1)
+    bad.write_bytes(whole)
+    data = streamed(home, stretch=2)
+    train(data, XE(), folder=tmp_path / "run")
+    assert list(data.damaged) == [bad]

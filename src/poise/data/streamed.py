@@ -100,6 +100,10 @@ class StreamLoader:
         """Whole batches of an epoch; what is left over comes in another epoch's order."""
         return len(self.pictures) // self.batch_size
 
+    @property
+    def damaged(self) -> dict[Path, str]:
+        return self.pictures.damaged
+
     def batches(self, number: int) -> Batches:
         order = torch.from_numpy(self.pictures.source.order(self.seed, number))
         rows = order[: len(self) * self.batch_size].view(len(self), self.batch_size)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from poise.data.errors import DataMismatch
 from poise.data.streamed import Pictures
 from poise.data.task import Examples, Task
-from poise.distributed import rank, sum_over_processes, world_size
+from poise.distributed import rank, sum_over_processes, union, world_size
 from poise.experiments.experiment import Experiment, Measures
 from poise.experiments.placing import placed
 from poise.tokens import Input
@@ -76,9 +76,9 @@ class Judge:
         return None if self.task.validation is None else self._placed(self.task.validation)
 
     def _damaged(self) -> dict[str, str]:
-        """Streamed pictures that this process could not decode, and why."""
+        """Streamed pictures that a process could not decode, and why."""
         train = self.task.train
-        return {str(path): why for path, why in train.damaged.items()} if isinstance(train, Pictures) else {}
+        return union({str(path): why for path, why in train.damaged.items()}) if isinstance(train, Pictures) else {}
 
     def _measured(self, measures: Measures | None, model: nn.Module) -> dict[str, float]:
         seen = self.task if self.testing else replace(self.task, tests={})

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.distributed import rank, share, world_size
+from poise.distributed import rank, share, union, world_size
 from poise.training.average import Average
 from poise.training.checkpoint import save
 from poise.training.engine import Engine
@@ -21,7 +21,8 @@ Entry = dict[str, Any]
 
 @dataclass(eq=False)
 class Keeper:
-    """Writes checkpoints of a run, where it has a folder for them; `began` is when it would have begun in one go."""
+    """Writes checkpoints of a run, where it has a folder for them; `began` is when it would have begun in one go, and
+    `damaged` what each process could not decode."""
 
     folder: Path | None
     model: nn.Module
@@ -31,6 +32,7 @@ class Keeper:
     trunk: int
     began: float
     every: float
+    damaged: dict[Path, str]
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()
@@ -40,11 +42,13 @@ class Keeper:
         return time.monotonic() - self._last >= self.every
 
     def keep(self, begun: Tensor | None = None) -> None:
-        """After an epoch, or with what an epoch that was begun has come to."""
+        """After an epoch, or with what an epoch that was begun has come to; asked for by all processes."""
+        damaged = union({str(path): why for path, why in self.damaged.items()})
         if rank() == 0 and self.folder is not None:
             facts = {"log": self.log, "trunk": self.trunk, "processes": world_size()}
             facts |= {"seconds": time.monotonic() - self.began}
             facts |= {} if begun is None else {"begun": begun.tolist()}
+            facts |= {"damaged": damaged} if damaged else {}
             batch = 0 if begun is None else len(begun)
             save(self.folder, len(self.log), self.model, self.optimizer, facts, self.average, batch)
         self._last = time.monotonic()

@@ -84,8 +84,8 @@ def fit(
     begun, last = time.monotonic(), plan.epochs if until is None else until
     optimizer = plan.optimizer(model.parameters(), data.labels.device)
     average = None if plan.average is None else Average(model, plan.average)
-    log, spent, trunk, done = _resumed(model, optimizer, average, folder, branch, warn)
-    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every)
+    log, spent, trunk, done = _resumed(model, optimizer, average, folder, branch, warn, data.damaged)
+    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every, data.damaged)
     with _surroundings(model, plan, data), _clear_about_failures(plan):
         engine = Engine(model, objective, data, optimizer, plan, average)
         pause = partial(keeper.between, engine, deadline)
@@ -96,8 +96,8 @@ def fit(
                     entry |= validate(model)
             log.append(entry)
             note(log)
-            over = epoch + 1 < last and share(time.monotonic() >= deadline)
-            if over or keeper.due or epoch + 1 == last:
+            over, due = share((epoch + 1 < last and time.monotonic() >= deadline, keeper.due))
+            if over or due or epoch + 1 == last:
                 keeper.keep()
             if over:
                 raise OutOfTime(f"the time is over after epoch {epoch + 1} of {last}: the same command goes on")
@@ -113,9 +113,10 @@ def _resumed(
     folder: Path | None,
     branch: Checkpoint | None,
     warn: Callable[[str], None],
+    damaged: dict[Path, str],
 ) -> tuple[list[Entry], float, int, Tensor | None]:
     """The log and the seconds so far, with the weights of then; how many epochs were those of a trunk; and the parts of
-    the loss in an epoch that was begun."""
+    the loss in an epoch that was begun. What was found damaged then is added to `damaged`."""
     own = None if folder is None else newest(folder, warn)
     found = own or branch
     if not agreed(None if found is None else found.facts.get("sha256")):
@@ -126,6 +127,7 @@ def _resumed(
     if processes != world_size():
         raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
     restore(found, model, optimizer, average)
+    damaged.update({Path(path): str(why) for path, why in found.facts.get("damaged", {}).items()})
     log, begun = list(found.facts["log"]), found.facts.get("begun")
     trunk = len(log) if own is None else int(found.facts.get("trunk", 0))
     return log, float(found.facts["seconds"]), trunk, None if begun is None else torch.tensor(begun)
