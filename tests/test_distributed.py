@@ -38,6 +38,7 @@ from poise.data.loader import DeviceLoader
 from poise.distributed import gather, rank, start, sum_over_processes, world_size
 from poise.training.accuracy import count_right
 from poise.training.batch_norm import SyncBatchNorm, synchronised
+from poise.training.engine import Engine
 from poise.training.errors import TrainingError
 from poise.training.loop import fit
 from poise.training.plan import SGD, Plan
@@ -316,6 +317,14 @@ def test_a_train_step_without_processes_is_the_objective() -> None:
     step = TrainStep(model, objective)
     assert torch.equal(step(x, y, 0, given=given).total, objective(model, x, y, 0, given=given).total)
     assert len(list(step.parameters())) == len(list(model.parameters()))
+
+
+def test_a_batch_that_cannot_be_divided_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poise.training.engine.world_size", lambda: 3)
+    monkeypatch.setattr(Engine, "_wrapped", lambda engine, step: step)
+    data = DeviceLoader(torch.zeros(8, 3, 5, 5, dtype=torch.uint8), torch.arange(8) % 4, batch_size=4)
+    with pytest.raises(TrainingError, match="batch_size=4 must be a multiple of the 3 processes"):
+        fit(ConvNet(), XE(), data, Plan(1, 4, SGD(), Constant(0.1)))
 
 
 def test_restarts_with_one_store_for_all_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
