@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from poise.data.loader import Loader
 from poise.distributed import rank, share, union, world_size
 from poise.training.average import Average
 from poise.training.checkpoint import save
@@ -21,8 +23,7 @@ Entry = dict[str, Any]
 
 @dataclass(eq=False)
 class Keeper:
-    """Writes checkpoints of a run, where it has a folder for them; `began` is when it would have begun in one go, and
-    `damaged` what each process could not decode."""
+    """Writes checkpoints of a run, where it has a folder for them; `began` is when it would have begun in one go."""
 
     folder: Path | None
     model: nn.Module
@@ -32,7 +33,7 @@ class Keeper:
     trunk: int
     began: float
     every: float
-    damaged: dict[Path, str]
+    data: Loader
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()
@@ -43,11 +44,11 @@ class Keeper:
 
     def keep(self, begun: Tensor | None = None) -> None:
         """After an epoch, or with what an epoch that was begun has come to; asked for by all processes."""
-        damaged = union({str(path): why for path, why in self.damaged.items()})
+        damaged = union({str(path): why for path, why in self.data.damaged.items()})
         if rank() == 0 and self.folder is not None:
             facts = {"log": self.log, "trunk": self.trunk, "processes": world_size()}
             facts |= {"seconds": time.monotonic() - self.began}
-            facts |= {} if begun is None else {"begun": begun.tolist()}
+            facts |= {} if begun is None else {"begun": begun.tolist(), "order": order_of(self.data, len(self.log))}
             facts |= {"damaged": damaged} if damaged else {}
             batch = 0 if begun is None else len(begun)
             save(self.folder, len(self.log), self.model, self.optimizer, facts, self.average, batch)
@@ -61,3 +62,8 @@ class Keeper:
         if over:
             epoch = len(self.log) + 1
             raise OutOfTime(f"the time is over after batch {batch} of epoch {epoch}: the same command goes on")
+
+
+def order_of(data: Loader, epoch: int) -> str:
+    """A digest of the order in which an epoch visits the examples: other data, or in another form, have another."""
+    return sha256(data.batches(epoch).rows.cpu().numpy().tobytes()).hexdigest()
