@@ -168,6 +168,14 @@ def test_cut_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
         open_part(out, "train")
 
 
+@pytest.mark.parametrize(("part", "packed", "left"), [("train", 45, 41), ("val", 10, 6)])
+def test_a_shard_that_is_missing_is_noticed(folder: Path, tmp_path: Path, part: str, packed: int, left: int) -> None:
+    out = shards(folder, tmp_path / "shards")
+    (out / f"{part}-000001.tar").unlink()
+    with pytest.raises(DataMismatch, match=f"has {left} {part} pictures, not the {packed} that were packed: copy it"):
+        imagenet(out, 5)
+
+
 def test_the_command(folder: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("POISE_DATA", str(tmp_path / "cache"))
     look = catalogue.FolderSet("imagenet", "", "", 0, lambda path: imagenet(path, 5))
