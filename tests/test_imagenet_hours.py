@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.imagenet_hours import BEGIN, END, Cluster, hours, section, speed, step_seconds
+from benchmarks.imagenet_hours import BEGIN, END, Cluster, hours, predicted_table, section, speed, step_seconds
 
 
 def rates(**other: float) -> dict[str, dict[str, float]]:
@@ -41,6 +41,26 @@ def test_fcl_costs_as_much_as_xe_for_two_thirds_of_the_run() -> None:
     one = Cluster(1, 1.0, 0.0, 16, 3.0)
     assert hours(rates(), "XE", one) == pytest.approx(90 * 1251 * 0.5 / 3600)
     assert hours(rates(), "FCL", one) == pytest.approx(1251 * (60 * 0.5 + 30 * 2.0) / 3600)
+
+
+def test_the_grid_is_six_methods_five_times() -> None:
+    """One GPU, steps of .5 and 2 s: 2 XE, CL+Gaussian and 2 FCL late, XE+Gaussian early; for three dollars."""
+    xe, late, early = (1251 * (start * 0.5 + (90 - start) * 2) / 3600 for start in (90, 60, 5))
+    grid = 5 * (2 * xe + 3 * late + early)
+    assert f"| {xe:.1f} | {late:.1f} | {grid:,.0f} h | ${3 * grid:,.0f} |" in predicted_table(rates(), 16, 3.0)[2]
+
+
+def test_a_measurement_that_was_cut_short_is_one_sentence() -> None:
+    few = {name: rate for name, rate in rates().items() if "no graph" not in name}
+    with pytest.raises(SystemExit, match="no rate of XE by the engine without a graph: measure for longer"):
+        section(
+            {"rates": few, "jpegs": {"count": 1, "mean_kb": 1.0}, "device": "", "cores": 1, "commit": "", **VERSIONS},
+            16,
+            3.0,
+        )
+
+
+VERSIONS = {"versions": {"torch": "2"}}
 
 
 def test_the_page_says_what_is_measured_and_what_predicted() -> None:

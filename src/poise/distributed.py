@@ -64,6 +64,15 @@ def agreed(value: Any) -> bool:
     return all(each == said[0] for each in said)
 
 
+def union(held: dict[str, str]) -> dict[str, str]:
+    """What any process holds, in all of them; asked for by all."""
+    if world_size() == 1:
+        return held
+    said: list[Any] = [None] * world_size()
+    dist.all_gather_object(said, held)
+    return {name: value for each in said for name, value in each.items()}
+
+
 def as_first(tensors: Iterable[Tensor]) -> None:
     """Tensors in place, with the values that they have in the first process."""
     if world_size() > 1:

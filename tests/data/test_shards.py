@@ -19,6 +19,7 @@ from poise.data.folders import imagenet_part
 from poise.data.imagenet import RandomCrop
 from poise.data.sharding import write_shards
 from poise.data.shards import Shards, imagenet, look_through, open_part
+from poise.data.stream import Stream
 from poise.data.streamed import Pictures
 
 RECIPE = Drawn(classes=5, train=9, val=2, sizes=((24, 24),))
@@ -67,6 +68,22 @@ def test_an_epoch_visits_all_of_few_shards_at_a_time(folder: Path, tmp_path: Pat
     assert len(set(first)) <= 4 and len(set(first[:4])) > 1  # three shards, mixed; one may be short
 
 
+def test_the_order_of_an_epoch_over_shards_is_frozen(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    """Shards sorted by the numbers of one stream, the pictures of three at a time by those of a stream of their own."""
+    monkeypatch.setattr("poise.data.shards._TOGETHER", 3)
+    train = open_part(shards(folder, tmp_path / "shards", 10), "train")  # 10, 10, 10, 10 and 5 pictures
+    keys = Stream(4, "shards", 2).bits(5).tolist()
+    order = sorted(range(5), key=lambda shard: keys[shard])
+    expected = []
+    for number, together in enumerate((order[:3], order[3:])):
+        near = [index for shard in together for index in range(10 * shard, min(10 * shard + 10, 45))]
+        places = dict(zip(near, Stream(4, "order", 2, number).bits(len(near)).tolist(), strict=True))
+        expected += sorted(near, key=lambda index: places[index])
+    assert train.order(4, 2).tolist() == expected
+    assert expected[:6] == [19, 14, 18, 29, 24, 41]  # as it was when the first runs were made
+    assert loader(Pictures(train, RandomCrop(16)), 6, seed=4).batches(2).rows[0].tolist() == expected[:6]
+
+
 def test_batches_of_shards_resume_and_do_not_depend_on_workers(folder: Path, tmp_path: Path) -> None:
     out = shards(folder, tmp_path / "shards")
     data = [loader(Pictures(open_part(out, "train"), RandomCrop(16), workers)) for workers in (0, 2)]
@@ -106,13 +123,14 @@ def add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(member, io.BytesIO(content))
 
 
-def test_shards_of_others_are_looked_through(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("home", ["", "./", "some/", "./v1.0/some/"])
+def test_shards_of_others_are_looked_through(folder: Path, tmp_path: Path, home: str) -> None:
     pictures = [(path.read_bytes(), label) for path, label in imagenet_part(folder, "train").pictures[:6]]
     with tarfile.open(tmp_path / "train-0.tar", "w") as tar:
         for number, (content, label) in enumerate(pictures):
-            add(tar, f"some/{number}.cls", f"{label}\n".encode())
-            add(tar, f"some/{number}.jpg", content)
-            add(tar, f"some/{number}.json", b"{}")
+            add(tar, f"{home}{number}.cls", f"{label}\n".encode())
+            add(tar, f"{home}{number}.jpg", content)
+            add(tar, f"{home}{number}.json", b"{}")
     held = Shards(tmp_path, "train")
     assert contents(held) == pictures and held.classes == ("0",)
 
@@ -148,6 +166,14 @@ def test_cut_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
     tar.unlink()
     with pytest.raises(DataMismatch, match=r"shards.json is damaged"):
         open_part(out, "train")
+
+
+@pytest.mark.parametrize(("part", "packed", "left"), [("train", 45, 41), ("val", 10, 6)])
+def test_a_shard_that_is_missing_is_noticed(folder: Path, tmp_path: Path, part: str, packed: int, left: int) -> None:
+    out = shards(folder, tmp_path / "shards")
+    (out / f"{part}-000001.tar").unlink()
+    with pytest.raises(DataMismatch, match=f"has {left} {part} pictures, not the {packed} that were packed: copy it"):
+        imagenet(out, 5)
 
 
 def test_the_command(folder: Path, tmp_path: Path, monkeypatch) -> None:

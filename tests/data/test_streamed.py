@@ -100,6 +100,16 @@ def test_tests_see_every_picture_once_with_its_own_index(folder: Path, workers: 
     assert len(few) == 4 and [len(y) for _, y in few.in_order(CPU)] == [4]
 
 
+def test_a_disk_that_is_gone_ends_a_test(tmp_path: Path) -> None:
+    folder = Drawn(classes=5, train=40, val=1, sizes=((16, 16),)).write(tmp_path) / "train"
+    held = pictures(folder, crop=CentreCrop(16, 16))
+    rows = held.in_order(CPU)
+    assert len(next(rows)[1]) == 100
+    folder.rename(tmp_path / "elsewhere")
+    with pytest.raises(DataMismatch, match="no picture of a whole batch can be decoded"):
+        next(rows)
+
+
 class Deadly(Packed):
     """A picture that takes its worker down, as the system does when memory runs out."""
 

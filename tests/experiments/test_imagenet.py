@@ -20,6 +20,7 @@ from poise.experiments import shelf
 from poise.experiments.experiment import Build, Experiment
 from poise.experiments.imagenet import COMPRESSED, FULL, QUICK, ImageNet
 from poise.experiments.imagenet_c import PAPER, CorruptedImageNet, table
+from poise.experiments.judge import Judge
 from poise.experiments.runner import Event, Runner
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
 from poise.reporting.page import page
@@ -143,6 +144,16 @@ def test_published_folders_score_as_what_we_make(home: Path, tmp_path: Path) -> 
         assert torch.equal(x[square], read[square]), name
     with pytest.raises(DataMismatch, match=r"lacks brightness, .*source='auto' makes what is missing"):
         tiny(source="official").task()
+
+
+def test_a_test_without_a_whole_picture_has_no_score(home: Path) -> None:
+    sources.get("imagenet", home)
+    judge = Judge(tiny(first=3), tiny(first=3).task(), CPU)
+    assert judge._count(NETWORK(), judge.task.tests["Clean"](CPU)).sum(0)[1] == 3
+    for path in home.glob("val/*/*.JPEG"):
+        path.unlink()
+    with pytest.raises(DataMismatch, match="no picture of a test can be decoded: see the warnings for their names"):
+        judge.at_the_end(NETWORK())
 
 
 def test_data_that_do_not_fit_the_schedule_are_refused(home: Path) -> None:

@@ -13,9 +13,11 @@ from poise.data.drawn import Drawn
 from poise.data.folders import Packed, in_class_folders
 from poise.data.imagenet import CentreCrop, PictureSet, RandomCrop
 from poise.data.loader import DeviceLoader
+from poise.data.sharding import write_shards
+from poise.data.shards import open_part
 from poise.data.streamed import Pictures, StreamLoader
 from poise.training.checkpoint import newest
-from poise.training.errors import OutOfTime
+from poise.training.errors import OutOfTime, TrainingError
 from poise.training.loop import Fit, fit
 from poise.training.plan import SGD, Plan
 
@@ -138,3 +140,32 @@ def test_a_captured_step_reads_what_is_fed(folder: Path, workers: int) -> None:
     for one, other in zip(losses(runs[0]), losses(runs[1]), strict=True):
         assert one == pytest.approx(other, rel=1e-3)
     assert runs[1].engine == "CUDA graph, float32"
+
+
+def test_an_epoch_does_not_go_on_in_another_order(tmp_path: Path) -> None:
+    """Folders that become shards in the middle of an epoch: some pictures would come twice, and others never."""
+    home = Drawn(classes=4, train=8, val=1, sizes=((20, 20),)).write(tmp_path)
+    write_shards(home, tmp_path / "shards", 10)
+    forms = [
+        loader(Pictures(open_part(place, "train"), RandomCrop(16)), stretch=2) for place in (home, tmp_path / "shards")
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        train(forms[0], XE(), folder=tmp_path / "run", keep_every=0, progress=stop_at(1, 3))
+    with pytest.raises(TrainingError, match=r"epoch 2 was begun in another order.*or remove checkpoint-0002-\* from"):
+        train(forms[1], XE(), folder=tmp_path / "run")
+    for path in (tmp_path / "run").glob("checkpoint-0002-*"):
+        path.unlink()
+    assert len(train(forms[1], XE(), folder=tmp_path / "run")[1].log) == 2  # from a whole epoch on, any form will do
+
+
+def test_what_was_damaged_before_a_stop_is_known_after_it(tmp_path: Path) -> None:
+    """A record names all pictures that were left out, though a run that goes on may never meet them."""
+    home = Drawn(classes=4, train=8, val=1, sizes=((20, 20),)).write(tmp_path) / "train"
+    bad = home / "n00000002/train_0002_00003.JPEG"
+    whole = bad.read_bytes()
+    bad.write_bytes(b"")
+    train(streamed(home, stretch=2), XE(), folder=tmp_path / "run", until=1)
+    bad.write_bytes(whole)
+    data = streamed(home, stretch=2)
+    train(data, XE(), folder=tmp_path / "run")
+    assert list(data.damaged) == [bad]

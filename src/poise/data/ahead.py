@@ -23,6 +23,7 @@ from poise.data.imagenet import Damaged, Example, PictureSet
 
 Chunk = tuple[Tensor, Tensor, Tensor, list[Damaged]]
 _CHUNK, _SLOTS = 64, 3
+NOTHING_WHOLE = "no picture of a whole batch can be decoded: see the warnings for their names"
 
 
 class Ahead:
@@ -82,7 +83,7 @@ class Ahead:
                 slot.labels[filled : filled + len(labels)] = labels
                 filled += len(labels)
         if filled == 0:
-            raise DataMismatch("no picture of a whole batch can be decoded: see the warnings for their names")
+            raise DataMismatch(NOTHING_WHOLE)
         if filled < self._size:
             stand_in = torch.arange(self._size - filled) % filled
             slot.images[filled:], slot.labels[filled:] = slot.images[stand_in], slot.labels[stand_in]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -51,6 +52,7 @@ class Loader(Protocol):
 
     replicas  models that are trained at once, whose rows take turns in every batch.
     stretch   batches after which all that is random is seeded anew, so that a run can go on from there.
+    damaged   {path: reason} of the pictures that were left out so far.
     """
 
     @property
@@ -67,6 +69,9 @@ class Loader(Protocol):
 
     @property
     def stretch(self) -> int: ...
+
+    @property
+    def damaged(self) -> dict[Path, str]: ...
 
     def __len__(self) -> int:
         """Batches of an epoch."""
@@ -90,6 +95,10 @@ class Resident:
     @property
     def stretch(self) -> int:
         return len(self)
+
+    @property
+    def damaged(self) -> dict[Path, str]:
+        return {}
 
     def feed(self, number: int, rows: Tensor, start: int = 0) -> Iterator[None]:
         return repeat(None)

@@ -64,7 +64,7 @@ class Shards:
         )
         self._counts = [len(shard.names) for shard in shards]
         self._shard = np.repeat(np.arange(len(shards)), self._counts)
-        self.classes = _classes(folder, self.labels)
+        self.classes = _classes(folder, part, self.labels)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -123,7 +123,9 @@ def look_through(path: Path) -> Shard:
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
-                key, _, ending = member.name.partition(".")
+                folder, slash, name = member.name.rpartition("/")  # which may have dots: ./, v1.0/
+                stem, _, ending = name.partition(".")
+                key = folder + slash + stem
                 if member.isfile() and f".{ending.lower()}" in PICTURES:
                     pictures[key] = (member.name, member.offset_data, member.size)
                 elif member.isfile() and ending == "cls":
@@ -157,17 +159,22 @@ def read_index(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         index = json.loads(path.read_text(encoding="utf8"))
-        return {"classes": tuple(map(str, index["classes"])), "whole": bool(index["whole"]), "each": int(index["each"])}
+        facts = {"whole": bool(index["whole"]), "each": int(index["each"]), "pictures": dict(index["pictures"] or {})}
+        return {"classes": tuple(map(str, index["classes"])), **facts}
     except (ValueError, TypeError, KeyError) as error:
         raise DataMismatch(f"{path} is damaged ({type(error).__name__}: {error})") from None
 
 
-def _classes(folder: Path, labels: np.ndarray) -> tuple[str, ...]:
+def _classes(folder: Path, part: str, labels: np.ndarray) -> tuple[str, ...]:
     index = read_index(folder)
     if index is None:
         return tuple(str(label) for label in range(int(labels.max()) + 1))
     if not index["whole"]:
         raise DataMismatch(f"{folder} is not finished: run  poise data shard  again, it goes on")
+    if len(labels) != (count := index["pictures"].get(part)):
+        raise DataMismatch(
+            f"{folder} has {len(labels)} {part} pictures, not the {count} that were packed: copy it again"
+        )
     classes: tuple[str, ...] = index["classes"]
     if labels.max() >= len(classes):
         raise DataMismatch(f"{folder} names {len(classes)} classes, and a picture is of class {labels.max()}")

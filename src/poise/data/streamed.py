@@ -17,8 +17,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from poise.data.ahead import Ahead, decoded
+from poise.data.ahead import NOTHING_WHOLE, Ahead, decoded
 from poise.data.augment import Augmentation
+from poise.data.errors import DataMismatch
 from poise.data.imagenet import CentreCrop, PictureSet, RandomCrop, Source
 from poise.data.loader import Batches, to_unit
 
@@ -53,13 +54,18 @@ class Pictures:
         return made
 
     def in_order(self, device: torch.device, first: int = 0, step: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every picture once, or every `step`-th from `first` on: uint8 [B, 3, H, W] and labels on the device."""
+        """Every picture once, or every `step`-th from `first` on: uint8 [B, 3, H, W] and labels on the device.
+
+        A DataMismatch where not one of a hundred can be decoded: then it is the disk that is gone.
+        """
         pictures, rows = self.set(), range(first, len(self), step)
         chunks = [[(0, row) for row in rows[at : at + _EVALUATED]] for at in range(0, len(rows), _EVALUATED)]
         for chunk, (images, labels, places, damaged) in zip(
             chunks, decoded(pictures, chunks, self.workers), strict=True
         ):
             pictures.note(damaged)
+            if len(damaged) == _EVALUATED:
+                raise DataMismatch(NOTHING_WHOLE)
             if len(labels) > 0:
                 x, index = images.to(device).permute(0, 3, 1, 2), chunk[0][1] + step * places
                 yield (x if self.change is None else self.change(x, index)), labels.to(device)
@@ -93,6 +99,10 @@ class StreamLoader:
     def __len__(self) -> int:
         """Whole batches of an epoch; what is left over comes in another epoch's order."""
         return len(self.pictures) // self.batch_size
+
+    @property
+    def damaged(self) -> dict[Path, str]:
+        return self.pictures.damaged
 
     def batches(self, number: int) -> Batches:
         order = torch.from_numpy(self.pictures.source.order(self.seed, number))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -14,6 +15,18 @@ from typing import IO
 from poise.distributed import rank, share
 from poise.reporting.recipes import differences
 from poise.training.errors import TrainingError
+
+_HELD: set[IO[str]] = set()
+
+
+def _give_up() -> None:
+    """A forked process, one that decodes pictures say, holds no folder: it may live on for seconds after its parent."""
+    for lock in _HELD:
+        lock.close()
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_give_up)
 
 
 def slug(name: str) -> str:
@@ -26,7 +39,11 @@ def busy(folder: Path) -> Iterator[bool]:
     """Whether the folder is ours while we are inside; False if another runner is at it. One process asks for all."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
-        yield share(_locked(lock) if rank() == 0 else False)
+        _HELD.add(lock)
+        try:
+            yield share(_locked(lock) if rank() == 0 else False)
+        finally:
+            _HELD.discard(lock)
 
 
 @contextmanager

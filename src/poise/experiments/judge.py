@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from poise.data.errors import DataMismatch
 from poise.data.streamed import Pictures
 from poise.data.task import Examples, Task
-from poise.distributed import rank, sum_over_processes, world_size
+from poise.distributed import rank, sum_over_processes, union, world_size
 from poise.experiments.experiment import Experiment, Measures
 from poise.experiments.placing import placed
 from poise.tokens import Input
@@ -75,9 +76,9 @@ class Judge:
         return None if self.task.validation is None else self._placed(self.task.validation)
 
     def _damaged(self) -> dict[str, str]:
-        """Streamed pictures that this process could not decode, and why."""
+        """Streamed pictures that a process could not decode, and why."""
         train = self.task.train
-        return {str(path): why for path, why in train.damaged.items()} if isinstance(train, Pictures) else {}
+        return union({str(path): why for path, why in train.damaged.items()}) if isinstance(train, Pictures) else {}
 
     def _measured(self, measures: Measures | None, model: nn.Module) -> dict[str, float]:
         seen = self.task if self.testing else replace(self.task, tests={})
@@ -95,7 +96,10 @@ class Judge:
         bfloat16 = self.experiment.plan.precision == "bfloat16"
         batches = examples.in_order(self.device, rank(), world_size())
         counts = count_batches(model, batches, self.device, self.task.num_classes, bfloat16)
-        return sum_over_processes(counts.to(self.device)).cpu()
+        counts = sum_over_processes(counts.to(self.device)).cpu()
+        if not counts[:, 1].any():
+            raise DataMismatch("no picture of a test can be decoded: see the warnings for their names")
+        return counts
 
     def _counts(self, model: nn.Module, rows: Input, labels: Tensor) -> Tensor:
         bfloat16 = self.experiment.plan.precision == "bfloat16"

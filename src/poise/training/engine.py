@@ -26,6 +26,7 @@ from poise.distributed import as_first, mean_over_processes, rank, world_size
 from poise.objectives.objective import Objective, switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.training.average import Average
+from poise.training.errors import TrainingError
 from poise.training.plan import Plan
 from poise.training.step import TrainStep
 from poise.training.tables import Tables
@@ -118,7 +119,9 @@ class Engine:
     def _local_size(self) -> int:
         size, rest = divmod(self._data.batch_size, world_size())
         if rest:
-            raise ValueError(f"batch_size={self._data.batch_size} must be a multiple of the {world_size()} processes")
+            raise TrainingError(
+                f"batch_size={self._data.batch_size} must be a multiple of the {world_size()} processes"
+            )
         return size
 
     def _begin(

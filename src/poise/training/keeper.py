@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from poise.distributed import rank, share, world_size
+from poise.data.loader import Loader
+from poise.distributed import rank, share, union, world_size
 from poise.training.average import Average
 from poise.training.checkpoint import save
 from poise.training.engine import Engine
@@ -31,6 +33,7 @@ class Keeper:
     trunk: int
     began: float
     every: float
+    data: Loader
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()
@@ -40,11 +43,13 @@ class Keeper:
         return time.monotonic() - self._last >= self.every
 
     def keep(self, begun: Tensor | None = None) -> None:
-        """After an epoch, or with what an epoch that was begun has come to."""
+        """After an epoch, or with what an epoch that was begun has come to; asked for by all processes."""
+        damaged = union({str(path): why for path, why in self.data.damaged.items()})
         if rank() == 0 and self.folder is not None:
             facts = {"log": self.log, "trunk": self.trunk, "processes": world_size()}
             facts |= {"seconds": time.monotonic() - self.began}
-            facts |= {} if begun is None else {"begun": begun.tolist()}
+            facts |= {} if begun is None else {"begun": begun.tolist(), "order": order_of(self.data, len(self.log))}
+            facts |= {"damaged": damaged} if damaged else {}
             batch = 0 if begun is None else len(begun)
             save(self.folder, len(self.log), self.model, self.optimizer, facts, self.average, batch)
         self._last = time.monotonic()
@@ -57,3 +62,8 @@ class Keeper:
         if over:
             epoch = len(self.log) + 1
             raise OutOfTime(f"the time is over after batch {batch} of epoch {epoch}: the same command goes on")
+
+
+def order_of(data: Loader, epoch: int) -> str:
+    """A digest of the order in which an epoch visits the examples: other data, or in another form, have another."""
+    return sha256(data.batches(epoch).rows.cpu().numpy().tobytes()).hexdigest()

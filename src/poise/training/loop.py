@@ -28,7 +28,7 @@ from poise.training.batch_norm import synchronised
 from poise.training.checkpoint import Checkpoint, newest, restore
 from poise.training.engine import Engine
 from poise.training.errors import NotFinite, OutOfTime, TrainingError
-from poise.training.keeper import Entry, Keeper
+from poise.training.keeper import Entry, Keeper, order_of
 from poise.training.plan import Plan
 
 
@@ -85,8 +85,8 @@ def fit(
     begun, last = time.monotonic(), plan.epochs if until is None else until
     optimizer = plan.optimizer(model.parameters(), data.labels.device)
     average = None if plan.average is None else Average(model, plan.average)
-    log, spent, trunk, done = _resumed(model, optimizer, average, folder, branch, warn)
-    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every)
+    log, spent, trunk, done = _resumed(model, optimizer, average, folder, branch, warn, data)
+    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every, data)
     with _surroundings(model, plan, data), _clear_about_failures(plan):
         engine = Engine(model, objective, data, optimizer, plan, average)
         pause = partial(keeper.between, engine, deadline)
@@ -97,8 +97,8 @@ def fit(
                     entry |= validate(model)
             log.append(entry)
             note(log)
-            over = epoch + 1 < last and share(time.monotonic() >= deadline)
-            if over or keeper.due or epoch + 1 == last:
+            over, due = share((epoch + 1 < last and time.monotonic() >= deadline, keeper.due))
+            if over or due or epoch + 1 == last:
                 keeper.keep()
             if over:
                 raise OutOfTime(f"the time is over after epoch {epoch + 1} of {last}: the same command goes on")
@@ -114,9 +114,10 @@ def _resumed(
     folder: Path | None,
     branch: Checkpoint | None,
     warn: Callable[[str], None],
+    data: Loader,
 ) -> tuple[list[Entry], float, int, Tensor | None]:
     """The log and the seconds so far, with the weights of then; how many epochs were those of a trunk; and the parts of
-    the loss in an epoch that was begun."""
+    the loss in an epoch that was begun. What was found damaged then, the data know again."""
     own = None if folder is None else newest(folder, warn)
     found = own or branch
     if not agreed(None if found is None else found.facts.get("sha256")):
@@ -127,7 +128,13 @@ def _resumed(
     if processes != world_size():
         raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
     restore(found, model, optimizer, average)
+    data.damaged.update({Path(path): str(why) for path, why in found.facts.get("damaged", {}).items()})
     log, begun = list(found.facts["log"]), found.facts.get("begun")
+    if begun is not None and found.facts.get("order") != order_of(data, len(log)):
+        raise TrainingError(
+            f"epoch {len(log) + 1} was begun in another order, on other data or another form of them: bring them back, "
+            f"or remove checkpoint-{len(log) + 1:04d}-* from {folder} to begin it again"
+        )
     trunk = len(log) if own is None else int(found.facts.get("trunk", 0))
     return log, float(found.facts["seconds"]), trunk, None if begun is None else torch.tensor(begun)
 
