@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from poise.auditing.batches import Batch, batches, kind_of, sample_size
+from poise.auditing.classifiers import as_classifier
 from poise.auditing.collect import Collected
 from poise.auditing.measure import measured
 from poise.auditing.plan import PROBES, Plan, Wanted, make_plan
@@ -24,7 +25,6 @@ from poise.choices import require_whole
 from poise.classifier import Classifier, check_batch
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
 from poise.features.utility import Utility
-from poise.models.split import split
 
 Progress = Callable[[str, int, int], None]
 _MEMORY = {"cpu": 2**28, "cuda": 2**33}
@@ -84,8 +84,7 @@ def _named(names: Names, model: object) -> Names:
 
 def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
     """embed and head of the model, and where its weights are."""
-    known = hasattr(model, "embed") and hasattr(model, "head")
-    classifier: Any = model if known else split(model, head)  # type: ignore[arg-type]
+    classifier: Any = as_classifier(model, head)  # type: ignore[arg-type]
     return classifier, next((p.device for p in classifier.parameters()), torch.device("cpu"))
 
 

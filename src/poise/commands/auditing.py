@@ -17,8 +17,9 @@ from poise.auditing.audit import audit
 from poise.auditing.compare import Comparison, compare
 from poise.auditing.conditions import Condition, read_condition, require_measured
 from poise.auditing.errors import AuditError
-from poise.auditing.models import raised, with_options
+from poise.auditing.models import with_options
 from poise.auditing.numbers import number_names
+from poise.auditing.own_code import raised
 from poise.auditing.plan import chosen, why_not
 from poise.auditing.result import Audit, write_audit
 from poise.auditing.sentences import with_sentences

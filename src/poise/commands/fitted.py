@@ -166,7 +166,11 @@ def _outputs(loaded: Loaded, x: Any) -> int:
             return int(model.head(model.embed(x.to(device))).shape[1])
     except Exception as error:  # whatever a model raises on what it was not made for
         reason = with_options((str(error).splitlines() or [type(error).__name__])[0])
-        told = f"{loaded.name}: {reason}" if "--head" in reason else f"{loaded.name} cannot take {_what(x)}: {reason}"
+        told = (
+            f"{loaded.name}: {reason}"
+            if "--head" in reason or "last layer" in reason
+            else f"{loaded.name} cannot take {_what(x)}: {reason}"
+        )
         raise AuditError(told) from None
 
 
