@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from poise.auditing.batches import Batch, batches, kind_of, sample_size
 from poise.auditing.classifiers import as_classifier
@@ -22,7 +22,7 @@ from poise.auditing.plan import PROBES, Plan, Wanted, make_plan
 from poise.auditing.result import Audit
 from poise.auditing.summing import Names, summed_up
 from poise.choices import require_whole
-from poise.classifier import Classifier, check_batch
+from poise.classifier import Classifier, check_batch, evaluating
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
 from poise.features.utility import Utility
 
@@ -93,6 +93,10 @@ def _first(flow: Iterator[Batch], model: Classifier) -> Batch:
     if first is None:
         raise ValueError("the loader gave no examples")
     check_batch(model, first.x, first.y)
+    if isinstance(first.x, Tensor) and first.x.is_floating_point():
+        with evaluating(model), torch.enable_grad():
+            if not model.embed(first.x[:1].detach().requires_grad_()).requires_grad:
+                raise ValueError("the model gives no gradients: take no_grad, inference_mode and detach out of it")
     return first
 
 

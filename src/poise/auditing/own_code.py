@@ -7,10 +7,13 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from sysconfig import get_path
+from traceback import extract_tb
 from typing import Any
 
 from poise.auditing.errors import AuditError
 
+_NOT_THE_USERS = (Path(__file__).parents[1], Path(get_path("stdlib")))
 _FOLDERS: list[Path] = []  # of the files that were run
 
 
@@ -24,11 +27,14 @@ def called(function: Callable[[], Any], name: str) -> Any:
 
 def raised(error: Exception) -> str:
     """The kind of an error, the line of the user's code that it comes from, and its own first line."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = "" if place is None else f" (line {place.tb_lineno} of {Path(place.tb_frame.f_code.co_filename).name})"
+    own = [frame for frame in extract_tb(error.__traceback__) if not _installed(Path(frame.filename))]
+    where = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
     return f"{type(error).__name__}{where}: {(str(error).splitlines() or [''])[0]}"
+
+
+def _installed(file: Path) -> bool:
+    """Of Poise, a package or Python itself."""
+    return "site-packages" in file.parts or any(each in file.parents for each in _NOT_THE_USERS)
 
 
 def module_of(name: str) -> Any:

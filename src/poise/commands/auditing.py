@@ -46,7 +46,7 @@ def carry_out(order: Order) -> None:
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
         raise typer.BadParameter("name one or two models, and --weights once for each of them")
     place = device_of(order.device)
-    with _failures():
+    with _failures(), _stoppable():
         _require_free(order.out, len(order.models))
         spoken = _spoken(order)
         for folder in order.beside or []:
@@ -82,6 +82,8 @@ def _spoken(order: Order) -> list[str]:
     found = [*(order.sentence or []), *(lines_of(order.sentences) if order.sentences else [])]
     if found and not is_text(order.data):
         raise AuditError("--sentence needs data of sentences and a tokenizer")
+    if not all(each.strip() for each in found):
+        raise AuditError("--sentence is empty: type some words")
     return found
 
 
@@ -137,9 +139,12 @@ def _require_free(out: Path, models: int) -> None:
     """A folder that is new, empty, or holds an audit of the same kind, be it a part of one."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    own = ("audit.json",) if models == 1 else ("comparison.json", "1/audit.json")
+    one, two = ("audit.json",), ("comparison.json", "1/audit.json")
+    own, others = (one, two) if models == 1 else (two, one)
     if not out.is_dir() or not any((out / name).is_file() for name in own):
-        raise AuditError(f"{out} holds something else: choose an empty or a new folder with --out")
+        there = any((out / name).is_file() for name in others)
+        what = f"an audit of {'two models' if models == 1 else 'one model'}" if there else "something else"
+        raise AuditError(f"{out} holds {what}: choose an empty or a new folder with --out")
 
 
 def _corruptions(order: Order) -> str | list[str]:
