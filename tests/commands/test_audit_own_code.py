@@ -10,9 +10,10 @@ import torch
 from PIL import Image
 
 from poise import cli
+from poise.commands import progress
 
 CODE = """
-import torch
+import signal, torch
 from torch import nn
 def grey():
     torch.manual_seed(0)
@@ -45,6 +46,8 @@ def one_logit():
     return Ending(nn.Identity(), classes=1)
 def squeezed():
     return Ending(Once(lambda logits: logits.squeeze(1)), classes=1)
+def stuck():
+    signal.raise_signal(signal.SIGINT)
 def number():
     return 3
 """
@@ -142,3 +145,20 @@ def test_a_file_finds_its_own_neighbours(home: Path, monkeypatch) -> None:
     assert poise(monkeypatch, *words, "--data", "test.npz", *FEW) == 0
     before, after = (json.loads((home / "audit" / n / "audit.json").read_text())["numbers"] for n in "12")
     assert before != after
+
+
+def test_ctrl_c_before_anything_is_measured(home: Path, monkeypatch, capsys) -> None:
+    assert poise(monkeypatch, "own.py:stuck", "--data", "test.npz", *FEW) == 130
+    assert "nothing was written" in capsys.readouterr().err and not (home / "audit").exists()
+
+
+def test_a_terminal_shows_the_time_left_from_the_first_examples_on(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    for done, total, shown in ((16, 400, "8/s, 0:48 left"), (4000, 8000, "2,000/s, 0:02 left")):
+        clock = iter([0.0, 2.0])
+        with monkeypatch.context() as patched:
+            patched.setattr(progress.time, "monotonic", lambda clock=clock: next(clock, 2.0))
+            with progress.counting("examples") as report:
+                report("net", done, total)
+        assert f"examples, {shown}" in capsys.readouterr().err
