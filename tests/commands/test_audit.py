@@ -135,6 +135,10 @@ def test_a_failure_is_one_sentence_and_writes_nothing(home, monkeypatch, words: 
         ("nets.py:network", *FEW, "--device", "tpu"),
         ("nets.py:network", *FEW, "--weights", "a", "--weights", "b"),
         ("nets.py:network", *FEW, "--seed", "-1"),
+        ("nets.py:network", *FEW, "--normalize", "imagnet"),
+        ("nets.py:network", *FEW, "--strength", "0"),
+        ("nets.py:network", *FEW, "--strength", "nan"),
+        ("nets.py:network", "--data", "words.tsv", "--strength", "1.5"),
     ],
 )
 def test_a_wrong_call_is_exit_code_2(home, monkeypatch, capsys, words: tuple[str, ...]) -> None:

@@ -62,7 +62,7 @@ def load_model(
     except ValueError as error:
         raise AuditError(f"{word}: {with_options(str(error))}") from None
     if normalize is not None:
-        mean_std = _normalization(normalize)
+        mean_std = NORMALIZATIONS[normalize]
     if mean_std is not None:
         classifier = Normalized(classifier, *mean_std)
     classifier.eval()
@@ -115,14 +115,11 @@ def _name(path: Path) -> str:
     return " ".join(parts) if parts[-1].startswith("seed-") else path.stem
 
 
-def _normalization(word: str) -> MeanStd | None:
-    if word == "none":
-        return None
-    if word == "imagenet":
-        return IMAGENET_MEAN, IMAGENET_STD
-    if word == "half":
-        return (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
-    raise AuditError(f"--normalize {word!r} must be none, imagenet or half (mean and deviation .5)")
+NORMALIZATIONS: dict[str, MeanStd | None] = {
+    "none": None,
+    "imagenet": (IMAGENET_MEAN, IMAGENET_STD),
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
 
 
 def _knows(home: str, name: str) -> bool:

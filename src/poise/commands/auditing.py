@@ -24,7 +24,7 @@ from poise.auditing.plan import chosen, why_not
 from poise.auditing.result import Audit, write_audit
 from poise.auditing.sentences import with_sentences
 from poise.auditing.texts import is_text
-from poise.commands.audited import Order, Ready, lines_of, load
+from poise.commands.audited import Order, Ready, lines_of, load, require_sense
 from poise.commands.fitted import Data, fitted
 from poise.commands.progress import counting
 from poise.commands.reproduce import device_of
@@ -40,6 +40,7 @@ _POISE = Path(__file__).parents[1]
 def carry_out(order: Order) -> None:
     """Audit one model, or two side by side; then judge the conditions. What can be wrong is said first."""
     with _usage():
+        require_sense(order)
         conditions = [read_condition(text) for text in order.fail_if or []]
         names, _ = chosen(_corruptions(order), None)
         require_measured(conditions, number_names(() if is_text(order.data) else names))
