@@ -62,7 +62,7 @@ def load_model(
     except ValueError as error:
         raise AuditError(f"{word}: {with_options(str(error))}") from None
     if normalize is not None:
-        mean_std = NORMALIZATIONS[normalize]
+        mean_std = normalization(normalize)
     if mean_std is not None:
         classifier = Normalized(classifier, *mean_std)
     classifier.eval()
@@ -115,11 +115,18 @@ def _name(path: Path) -> str:
     return " ".join(parts) if parts[-1].startswith("seed-") else path.stem
 
 
-NORMALIZATIONS: dict[str, MeanStd | None] = {
+_NORMALIZATIONS: dict[str, MeanStd | None] = {
     "none": None,
     "imagenet": (IMAGENET_MEAN, IMAGENET_STD),
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
+
+
+def normalization(word: str) -> MeanStd | None:
+    """Mean and deviation by their name."""
+    if word not in _NORMALIZATIONS:
+        raise AuditError(f"--normalize {word!r} must be none, imagenet or half (mean and deviation .5)")
+    return _NORMALIZATIONS[word]
 
 
 def _knows(home: str, name: str) -> bool:

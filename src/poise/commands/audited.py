@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from poise.auditing.errors import AuditError
-from poise.auditing.models import NORMALIZATIONS, Loaded, load_model
+from poise.auditing.models import Loaded, load_model, normalization
 from poise.auditing.plan import PROBES
 from poise.auditing.texts import is_text
 
@@ -80,14 +80,14 @@ def load(order: Order, number: int) -> Ready:
 
 
 def require_sense(order: Order) -> None:
-    """ValueError for a word that means nothing, whatever the model and the data are."""
-    if order.normalize is not None and order.normalize not in NORMALIZATIONS:
-        raise ValueError(f"--normalize {order.normalize!r} must be none, imagenet or half (mean and deviation .5)")
+    """An AuditError for a word that means nothing, whatever the model and the data are."""
+    if order.normalize is not None:
+        normalization(order.normalize)
     most = 1.0 if is_text(order.data) else inf
     for strength in order.strength or []:
         if not 0 < strength <= most:
             what = "a sigma above 0" if most == inf else "a fraction of the tokens, above 0 and at most 1"
-            raise ValueError(f"--strength {strength:g} must be {what}")
+            raise AuditError(f"--strength {strength:g} must be {what}")
 
 
 def ignored_options(order: Order, table: bool) -> list[str]:

@@ -172,7 +172,7 @@ def _stoppable() -> Iterator[None]:
 def _usage() -> Iterator[None]:
     try:
         yield
-    except ValueError as error:
+    except (AuditError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
 
 
