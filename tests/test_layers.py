@@ -22,8 +22,31 @@ LAYERS = [
 
 CONTRACTS = {
     "auditing": {
-        *("arrays", "audit", "batches", "checkpoints", "collect", "confusions", "effects", "errors", "examples"),
-        *("huggingface", "intervals", "leftover", "measure", "numbers", "pictures", "plan", "result", "rows", "search"),
+        *(
+            "arrays",
+            "audit",
+            "batches",
+            "checkpoints",
+            "classifiers",
+            "collect",
+            "confusions",
+            "effects",
+            "errors",
+            "examples",
+        ),
+        *(
+            "huggingface",
+            "intervals",
+            "leftover",
+            "measure",
+            "numbers",
+            "own_code",
+            "pictures",
+            "plan",
+            "result",
+            "rows",
+            "search",
+        ),
         *("slices", "summing", "telling", "texts", "units", "verdict", "weights", "wrappers"),
     },
     "commands": {

@@ -15,7 +15,7 @@ from poise.auditing.batches import batches as read
 from poise.auditing.batches import kind_of, sample_size
 from poise.auditing.compare import compare
 from poise.auditing.conditions import read_condition
-from poise.auditing.confusions import confusions
+from poise.auditing.confusions import confusions, in_a_ring
 from poise.reporting.audits import load_audit
 from poise.reporting.files import RecordError
 
@@ -219,6 +219,21 @@ def test_a_class_that_is_taken_for_another() -> None:
     assert found.p == pytest.approx(3 * 0.5**20)
     assert confusions(labels, np.tile([0, 1, 2], 20)) == []
     assert confusions(np.repeat([0, 1], 30), np.zeros(60)) == []  # of two classes it may be a preference
+
+
+def test_labels_in_another_order_than_the_model_s_are_no_blindness() -> None:
+    """Two or three classes swapped in a ring; a class that is taken for one of them, or a chain, is no ring."""
+    labels = np.repeat([0, 1, 2, 3, 4], 20)
+    ring = in_a_ring(confusions(labels, np.repeat([1, 2, 0, 0, 4], 20)))
+    assert sorted((each.label, each.taken_for) for each in ring) == [(0, 1), (1, 2), (2, 0)]
+    assert in_a_ring(confusions(labels, np.repeat([1, 2, 2, 2, 4], 20))) == []
+
+    network, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)), torch.eye(4).repeat(25, 1)
+    with torch.no_grad():
+        network[0].weight.copy_(torch.eye(4)), network[1].weight.copy_(10 * torch.eye(4))
+    for order, wrong in (([0, 1, 2, 3], False), ([1, 0, 2, 3], True), ([1, 2, 3, 0], True)):
+        found = poise.audit(network, [(x + 0.1 * torch.rand(100, 4), torch.tensor(order).repeat(25))])
+        assert ("numbered as the model" in found.verdict) == wrong and "over-robust" not in found.names
 
 
 def test_a_model_that_guesses_is_undecided_whatever_it_takes_for_what() -> None:

@@ -29,6 +29,14 @@ def other():
     return network(1)
 def slow():
     return network(0, 0.001)
+class NoGrad(torch.nn.Sequential):
+    @torch.no_grad()
+    def forward(self, x):
+        return super().forward(x)
+def blind():
+    return NoGrad(*network())
+def asking(where):
+    return network()
 """
 
 
@@ -90,6 +98,13 @@ def test_two_models(home: Path, monkeypatch, capsys) -> None:
         (("nets.py:network", *FEW, "--out", "taken"), "taken holds something else"),
         (("nets.py:network", *FEW, "--sentence", "a b"), "--sentence needs data of sentences"),
         (("nets.py:network", *FEW, "--head", "7"), "has no layer '7'"),
+        (("nets.py:blind", *FEW), "the model gives no gradients: take no_grad"),
+        (("nets.py:asking", *FEW), "nets.py:asking raised TypeError: asking() missing 1 required"),
+        (("nets.py:network", "nets.py:other", *FEW, "--out", "single"), "single holds an audit of one model"),
+        (("nets.py:network", "--data", "words.tsv", "--sentence", " "), "--sentence is empty"),
+        (("nets.py:network", "--data", "objects.npz"), "objects.npz cannot be read: it is damaged, or holds Python"),
+        (("nets.py:network", "--data", "none_of_it.npz"), "none_of_it.npz has no examples"),
+        (("nets.py:network", "--data", "short.npz"), "short.npz has 3 labels for 4 examples"),
         (("nets.py:network", "--data", "large.npz"), "nets.py:network cannot take pictures [3, 24, 24]"),
         (("nets.py:network", "--data", "many.npz"), "has label 9, but the model has 3 classes"),
     ],
@@ -97,6 +112,11 @@ def test_two_models(home: Path, monkeypatch, capsys) -> None:
 def test_a_failure_is_one_sentence_and_writes_nothing(home, monkeypatch, words: tuple[str, ...], sentence: str) -> None:
     (home / "words.tsv").write_text("text\tlabel\na\t1\n")
     (home / "taken").mkdir()
+    (home / "single").mkdir()
+    (home / "single" / "audit.json").write_text("{}")
+    np.savez(home / "objects.npz", x=np.zeros((4, 20, 20, 3), np.uint8), y=np.arange(4) % 3, who=np.array([None] * 4))
+    np.savez(home / "none_of_it.npz", x=np.zeros((0, 20, 20, 3), np.uint8), y=np.arange(0))
+    np.savez(home / "short.npz", x=np.zeros((4, 20, 20, 3), np.uint8), y=np.arange(3))
     (home / "taken" / "x").write_text("")
     np.savez(home / "large.npz", x=np.zeros((4, 24, 24, 3), np.uint8), y=np.arange(4) % 3)
     np.savez(home / "many.npz", x=np.zeros((10, 20, 20, 3), np.uint8), y=np.arange(10))
@@ -114,6 +134,11 @@ def test_a_failure_is_one_sentence_and_writes_nothing(home, monkeypatch, words: 
         ("a", "b", "c", *FEW),
         ("nets.py:network", *FEW, "--device", "tpu"),
         ("nets.py:network", *FEW, "--weights", "a", "--weights", "b"),
+        ("nets.py:network", *FEW, "--seed", "-1"),
+        ("nets.py:network", *FEW, "--normalize", "imagnet"),
+        ("nets.py:network", *FEW, "--strength", "0"),
+        ("nets.py:network", *FEW, "--strength", "nan"),
+        ("nets.py:network", "--data", "words.tsv", "--strength", "1.5"),
     ],
 )
 def test_a_wrong_call_is_exit_code_2(home, monkeypatch, capsys, words: tuple[str, ...]) -> None:

@@ -171,6 +171,15 @@ def test_a_head_that_is_not_last_is_refused(model: nn.Module) -> None:
         split(model, head=head).embed(torch.rand(4, 6))
 
 
+@pytest.mark.parametrize("end", [nn.Softmax(1), nn.LogSoftmax(1), nn.Sigmoid()])
+def test_a_model_that_ends_in_softmax_is_told_so(end: nn.Module) -> None:
+    """Its last linear layer is the right name already: a list of names would lead in a circle."""
+    name = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}[type(end).__name__]
+    with pytest.raises(ValueError, match=f"takes the {name} of what it gives. Let the model return its logits") as told:
+        split(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3), end), head="1").embed(torch.rand(4, 6))
+    assert "Name one" not in str(told.value)
+
+
 def test_a_layer_in_the_middle_is_refused() -> None:
     with pytest.raises(ValueError, match=r"not the model's last layer.*classifier.2 \(4 → 3\)"):
         split(Nested(), head="body.0").embed(torch.rand(4, 6))

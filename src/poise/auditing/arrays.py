@@ -38,8 +38,12 @@ def open_arrays(path: Path, labels: Path | None) -> Examples:
             return from_array(path.name, np.load(path, mmap_mode="r"), np.load(labels))
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise AuditError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise AuditError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError):  # numpy's own words would have the user unpickle it
+        raise AuditError(
+            f"{path} cannot be read: it is damaged, or holds Python objects; save numbers and strings"
+        ) from None
     x, y = (next((name for name in names if name in arrays), None) for names in (_IMAGES, _LABELS))
     if x is None or y is None:
         raise AuditError(f"{path} holds {', '.join(arrays)}: call the pictures x and the labels y")
@@ -65,6 +69,8 @@ def from_array(
     notes: tuple[str, ...] = (),
 ) -> Examples:
     """Pictures or a table; an AuditError where it is neither."""
+    if labels.ndim == 1 and x.ndim and len(labels) != len(x):
+        raise AuditError(f"{name} has {len(labels)} labels for {len(x)} examples")
     if labels.shape != (len(x) if x.ndim else 0,) or labels.dtype.kind not in "iu":
         raise AuditError(f"{name} needs one whole number as label per example, got {labels.dtype} {list(labels.shape)}")
     classes = [str(label) for label in range(int(labels.max(initial=0)) + 1)]

@@ -12,19 +12,19 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from poise.auditing.batches import Batch, batches, kind_of, sample_size
+from poise.auditing.classifiers import as_classifier
 from poise.auditing.collect import Collected
 from poise.auditing.measure import measured
 from poise.auditing.plan import PROBES, Plan, Wanted, make_plan
 from poise.auditing.result import Audit
 from poise.auditing.summing import Names, summed_up
 from poise.choices import require_whole
-from poise.classifier import Classifier, check_batch
+from poise.classifier import Classifier, check_batch, evaluating
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
 from poise.features.utility import Utility
-from poise.models.split import split
 
 Progress = Callable[[str, int, int], None]
 _MEMORY = {"cpu": 2**28, "cuda": 2**33}
@@ -84,8 +84,7 @@ def _named(names: Names, model: object) -> Names:
 
 def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
     """embed and head of the model, and where its weights are."""
-    known = hasattr(model, "embed") and hasattr(model, "head")
-    classifier: Any = model if known else split(model, head)  # type: ignore[arg-type]
+    classifier: Any = as_classifier(model, head)  # type: ignore[arg-type]
     return classifier, next((p.device for p in classifier.parameters()), torch.device("cpu"))
 
 
@@ -94,6 +93,10 @@ def _first(flow: Iterator[Batch], model: Classifier) -> Batch:
     if first is None:
         raise ValueError("the loader gave no examples")
     check_batch(model, first.x, first.y)
+    if isinstance(first.x, Tensor) and first.x.is_floating_point():
+        with evaluating(model), torch.enable_grad():
+            if not model.embed(first.x[:1].detach().requires_grad_()).requires_grad:
+                raise ValueError("the model gives no gradients: take no_grad, inference_mode and detach out of it")
     return first
 
 

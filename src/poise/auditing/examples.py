@@ -67,7 +67,8 @@ class Examples:
         """One example that can be read."""
         found = next(iter(self.batches(rows, 1)), None)
         if found is None:
-            raise AuditError(f"{self.name} has nothing that can be read: {next(iter(self.damaged.values()), 'empty')}")
+            why = f"nothing that can be read: {next(iter(self.damaged.values()))}" if self.damaged else "no examples"
+            raise AuditError(f"{self.name} has {why}")
         return found
 
     def left_out(self) -> list[str]:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from poise.auditing.checkpoints import poise_model
+from poise.auditing.classifiers import as_classifier
 from poise.auditing.errors import AuditError
+from poise.auditing.own_code import called, module_of
 from poise.auditing.weights import load_weights, unpickled
 from poise.auditing.wrappers import Normalized
 from poise.models.resnet_v2 import IMAGENET_MEAN, IMAGENET_STD
@@ -57,12 +58,11 @@ def load_model(
     """The model that a word of the command line means; an AuditError says what else it could have been."""
     found, mean_std = _find(word, weights, network, trust)
     try:
-        known = hasattr(found.model, "embed") and hasattr(found.model, "head")
-        classifier: nn.Module = found.model if known else split(found.model, head)
+        classifier: nn.Module = as_classifier(found.model, head)
     except ValueError as error:
         raise AuditError(f"{word}: {with_options(str(error))}") from None
     if normalize is not None:
-        mean_std = _normalization(normalize)
+        mean_std = normalization(normalize)
     if mean_std is not None:
         classifier = Normalized(classifier, *mean_std)
     classifier.eval()
@@ -115,14 +115,18 @@ def _name(path: Path) -> str:
     return " ".join(parts) if parts[-1].startswith("seed-") else path.stem
 
 
-def _normalization(word: str) -> MeanStd | None:
-    if word == "none":
-        return None
-    if word == "imagenet":
-        return IMAGENET_MEAN, IMAGENET_STD
-    if word == "half":
-        return (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)
-    raise AuditError(f"--normalize {word!r} must be none, imagenet or half (mean and deviation .5)")
+_NORMALIZATIONS: dict[str, MeanStd | None] = {
+    "none": None,
+    "imagenet": (IMAGENET_MEAN, IMAGENET_STD),
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+
+
+def normalization(word: str) -> MeanStd | None:
+    """Mean and deviation by their name."""
+    if word not in _NORMALIZATIONS:
+        raise AuditError(f"--normalize {word!r} must be none, imagenet or half (mean and deviation .5)")
+    return _NORMALIZATIONS[word]
 
 
 def _knows(home: str, name: str) -> bool:
@@ -167,57 +171,16 @@ def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
 
 def _from_function(module: str, function: str, weights: Path | None, trust: bool) -> nn.Module:
     try:
-        found = getattr(_module(module), function)
+        found = getattr(module_of(module), function)
     except AttributeError:
         raise AuditError(f"{module} has no {function!r}") from None
-    model = _called(found, f"{module}:{function}") if callable(found) and not isinstance(found, nn.Module) else found
+    model = called(found, f"{module}:{function}") if callable(found) and not isinstance(found, nn.Module) else found
+    model = getattr(model, "_orig_mod", model)  # of torch.compile
     if not isinstance(model, nn.Module):
-        raise AuditError(f"{module}:{function} gave a {type(model).__name__}: it must return a torch.nn.Module")
+        raise AuditError(f"{module}:{function} gave {model!r:.40}: it must return a torch.nn.Module")
     if weights is not None:
         fill(model, load_weights(weights, trust), weights)
     return model
-
-
-def _called(function: Callable[[], Any], name: str) -> Any:
-    try:
-        return function()
-    except Exception as error:  # whatever the user's own code raises
-        raise AuditError(f"{name} raised {raised(error)}") from None
-
-
-def raised(error: Exception) -> str:
-    """The kind of an error, the line of the user's code that it comes from, and its own first line."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = "" if place is None else f" (line {place.tb_lineno} of {Path(place.tb_frame.f_code.co_filename).name})"
-    return f"{type(error).__name__}{where}: {(str(error).splitlines() or [''])[0]}"
-
-
-def _module(name: str) -> Any:
-    if name.endswith(".py"):
-        path = Path(name)
-        if not path.is_file():
-            raise AuditError(f"{name} is not a file")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        held = sys.modules.setdefault(path.stem, module)
-        try:
-            _called(lambda: spec.loader.exec_module(module), name)  # type: ignore[union-attr]
-        except AuditError:
-            if held is module:
-                del sys.modules[path.stem]
-            raise
-        return module
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise AuditError(f"{name} cannot be imported ({error}): is it on the path?") from None
-    except Exception as error:  # whatever the user's own code raises
-        raise AuditError(f"{name} raised {raised(error)}") from None
 
 
 def _whole_pickle(path: Path, trust: bool) -> nn.Module:

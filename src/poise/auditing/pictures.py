@@ -26,13 +26,15 @@ SETS = ("mnist", "cifar10", "cifar100", "synthetic-mnist")
 _SIZE = 224  # of pictures of many sizes
 
 
-def open_pictures(source: str, labels: Path | None, metadata: Path | None, size: int | None) -> Examples:
-    """What the word means; an AuditError says what it could have been."""
+def open_pictures(
+    source: str, labels: Path | None, metadata: Path | None, size: int | None, grey: bool = False
+) -> Examples:
+    """What the word means; an AuditError says what it could have been. Pictures of a folder are RGB, or `grey`."""
     path = Path(source)
     if source in SETS:
         found = _set(source)
     elif path.is_dir():
-        found = _folder(path, size)
+        found = _folder(path, size, grey)
     elif path.suffix in (".npz", ".npy"):
         found = open_arrays(path, labels)
     else:
@@ -58,7 +60,7 @@ def _set(name: str) -> Examples:
     return replace(from_array("synthetic MNIST (test)", digits.x, digits.y, columns), rare=range(10, 15))
 
 
-def _folder(path: Path, size: int | None) -> Examples:
+def _folder(path: Path, size: int | None, grey: bool) -> Examples:
     """Class folders. Without a size, pictures that are all of one are left as they are; others become 224 x 224."""
     try:
         listing = in_class_folders(path)
@@ -69,7 +71,7 @@ def _folder(path: Path, size: int | None) -> Examples:
     wanted = size or (None if common is not None else _SIZE)
 
     def read(rows: Sequence[int]) -> Tensor:
-        return torch.stack([_picture(listing.pictures[row][0], wanted, common) for row in rows])
+        return torch.stack([_picture(listing.pictures[row][0], wanted, common, grey) for row in rows])
 
     def source(row: int) -> str:
         return listing.pictures[row][0].relative_to(path).as_posix()
@@ -95,13 +97,13 @@ def _cut(picture: Image.Image, size: int) -> Image.Image:
     return scaled.crop((left, top, left + size, top + size))
 
 
-def _picture(path: Path, size: int | None, common: tuple[int, int] | None) -> Tensor:
+def _picture(path: Path, size: int | None, common: tuple[int, int] | None, grey: bool) -> Tensor:
     try:
         with Image.open(path) as opened:
-            picture = as_rgb(opened)
+            picture = as_rgb(opened).convert("L" if grey else "RGB")
             pixels = np.asarray(picture if size is None else _cut(picture, size))
     except Exception as error:  # whatever a damaged file makes a decoder raise
         raise Damaged(f"{path} cannot be read as a picture: {error}") from None
     if common is not None and picture.size != common:
         raise AuditError(f"{path} is {picture.size[0]} x {picture.size[1]}, others are not: say --size")
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 255
+    return torch.from_numpy(pixels.copy()).reshape(*pixels.shape[:2], -1).permute(2, 0, 1).float() / 255

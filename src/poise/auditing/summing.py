@@ -12,13 +12,22 @@ import numpy as np
 import torch
 
 from poise.auditing.collect import Collected, embedding_distance
-from poise.auditing.confusions import confusions
+from poise.auditing.confusions import confusions, in_a_ring
 from poise.auditing.numbers import Table, corruption_cells, numbers, perturbation, plane_draws, table_of
 from poise.auditing.plan import Plan
 from poise.auditing.result import Audit
 from poise.auditing.search import search
 from poise.auditing.slices import rare_classes, slices
-from poise.auditing.verdict import LEAST_FAR, MOST_NEAR_SHIFT, NEUTRAL, SURE, from_classes, from_features, judge
+from poise.auditing.verdict import (
+    LEAST_FAR,
+    MOST_NEAR_SHIFT,
+    NEUTRAL,
+    SURE,
+    from_classes,
+    from_features,
+    judge,
+    misnumbered,
+)
 from poise.classifier import Classifier
 from poise.features.sensitivity import JacobianSensitivity
 
@@ -56,7 +65,7 @@ def summed_up(
     taken = confusions(table.label, table.predicted)
     better = found["accuracy"].low > chance  # one that guesses takes every class for another
     told = [*from_features(errors), *(from_classes(taken, names.classes) if better else [])]
-    verdict = judge(found, draws, told, chance)
+    verdict = misnumbered(judge(found, draws, told, chance), in_a_ring(taken), names.classes)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
     telling, arrays = _telling(collected, table, plan, names)
     facts: dict[str, Any] = {

@@ -17,7 +17,8 @@ what. A model whose least useful features move its embedding by half of the typi
 wherever it lies. The errors decide as well: a feature that goes with them (leftover.py) is unused, which is
 over-robust, or overused, which is brittle, or it is not clear which, which is undecided; a class of which most is taken
 for one other (confusions.py) is over-robust.
-A model that is not clearly better than guessing is undecided: its utility says nothing.
+A model that is not clearly better than guessing is undecided: its utility says nothing. So is one that takes classes
+for each other in a ring: its labels are numbered otherwise.
 """
 
 from __future__ import annotations
@@ -133,16 +134,24 @@ def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
     """What classes that are taken for another say."""
     if not found:
         return []
+    return [(OVER_ROBUST, f"it ignores what makes the difference between classes: it takes {_listed(found, names)}.")]
+
+
+def misnumbered(verdict: Verdict, ring: Sequence[Confusion], names: Sequence[str]) -> Verdict:
+    """The verdict, unless classes are taken for each other in a ring: then labels say nothing."""
+    if not ring:
+        return verdict
+    why = f"it takes {_listed(ring, names)}, which no blindness does"
+    sentence = f"undecided: {why}: look whether the labels are numbered as the model numbers its classes."
+    return Verdict((UNDECIDED,), sentence, verdict.shares)
+
+
+def _listed(found: Sequence[Confusion], names: Sequence[str]) -> str:
     called = [[names[n] if n < len(names) else str(n) for n in (each.label, each.taken_for)] for each in found]
     told = [f"{each.count} of {each.of} examples of {a} for {b}" for each, (a, b) in zip(found, called, strict=True)]
     rest = len(told) - _SHOWN
     more = f", and {rest} {'class' if rest == 1 else 'classes'} more" if rest > 0 else ""
-    return [
-        (
-            OVER_ROBUST,
-            f"it ignores what makes the difference between classes: it takes {', '.join(told[:_SHOWN])}{more}.",
-        )
-    ]
+    return ", ".join(told[:_SHOWN]) + more
 
 
 def _words(gain: Number) -> str:

@@ -1,10 +1,11 @@
-"""Classifiers that change their input first, so that an audit sees data on one scale."""
+"""Classifiers that change their input first, so that an audit sees data on one scale; and one that adds a logit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from poise.models.normalize import Normalize
@@ -56,3 +57,22 @@ class Unscaled(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.inner(x * self.deviation + self.mean)
         return logits
+
+
+class OneLogit(nn.Module):
+    """A classifier of two classes, of one that gives the logit z of the second alone: (0, z) has the same odds."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner: Any = inner
+
+    def head(self, z: Tensor) -> Tensor:
+        logit: Tensor = self.inner.head(z)
+        return torch.cat([torch.zeros_like(logit), logit], dim=1)
+
+    def embed(self, x: Any) -> Tensor:
+        z: Tensor = self.inner.embed(x)
+        return z
+
+    def forward(self, x: Any) -> Tensor:
+        return self.head(self.embed(x))

@@ -35,7 +35,7 @@ Probes = Annotated[int, typer.Option(min=2, help="Of the sensitivity; more are s
 Strength = Annotated[list[float] | None, typer.Option(help="A sigma, or a fraction of tokens; repeat it for more.")]
 FailIf = Annotated[Words, typer.Option(help="noise_accuracy<0.6 exits 1; repeat it for more.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda; by default the GPU if there is one.")]
-Seed = Annotated[int, typer.Option(help="Other examples, other noise.")]
+Seed = Annotated[int, typer.Option(min=0, help="Other examples, other noise.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Unpickle weights, which can run code.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from poise.auditing.errors import AuditError
-from poise.auditing.models import Loaded, load_model
+from poise.auditing.models import Loaded, load_model, normalization
 from poise.auditing.plan import PROBES
 from poise.auditing.texts import is_text
 
@@ -76,6 +77,17 @@ def load(order: Order, number: int) -> Ready:
     return Ready(
         replace(loaded, name=f"{loaded.name} {weights.stem if weights else number + 1}") if twice else loaded, reference
     )
+
+
+def require_sense(order: Order) -> None:
+    """An AuditError for a word that means nothing, whatever the model and the data are."""
+    if order.normalize is not None:
+        normalization(order.normalize)
+    most = 1.0 if is_text(order.data) else inf
+    for strength in order.strength or []:
+        if not 0 < strength <= most:
+            what = "a sigma above 0" if most == inf else "a fraction of the tokens, above 0 and at most 1"
+            raise AuditError(f"--strength {strength:g} must be {what}")
 
 
 def ignored_options(order: Order, table: bool) -> list[str]:

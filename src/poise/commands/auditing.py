@@ -17,13 +17,14 @@ from poise.auditing.audit import audit
 from poise.auditing.compare import Comparison, compare
 from poise.auditing.conditions import Condition, read_condition, require_measured
 from poise.auditing.errors import AuditError
-from poise.auditing.models import raised, with_options
+from poise.auditing.models import with_options
 from poise.auditing.numbers import number_names
+from poise.auditing.own_code import raised
 from poise.auditing.plan import chosen, why_not
 from poise.auditing.result import Audit, write_audit
 from poise.auditing.sentences import with_sentences
 from poise.auditing.texts import is_text
-from poise.commands.audited import Order, Ready, lines_of, load
+from poise.commands.audited import Order, Ready, lines_of, load, require_sense
 from poise.commands.fitted import Data, fitted
 from poise.commands.progress import counting
 from poise.commands.reproduce import device_of
@@ -39,13 +40,14 @@ _POISE = Path(__file__).parents[1]
 def carry_out(order: Order) -> None:
     """Audit one model, or two side by side; then judge the conditions. What can be wrong is said first."""
     with _usage():
+        require_sense(order)
         conditions = [read_condition(text) for text in order.fail_if or []]
         names, _ = chosen(_corruptions(order), None)
         require_measured(conditions, number_names(() if is_text(order.data) else names))
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
         raise typer.BadParameter("name one or two models, and --weights once for each of them")
     place = device_of(order.device)
-    with _failures():
+    with _failures(), _stoppable():
         _require_free(order.out, len(order.models))
         spoken = _spoken(order)
         for folder in order.beside or []:
@@ -81,6 +83,8 @@ def _spoken(order: Order) -> list[str]:
     found = [*(order.sentence or []), *(lines_of(order.sentences) if order.sentences else [])]
     if found and not is_text(order.data):
         raise AuditError("--sentence needs data of sentences and a tokenizer")
+    if not all(each.strip() for each in found):
+        raise AuditError("--sentence is empty: type some words")
     return found
 
 
@@ -136,9 +140,12 @@ def _require_free(out: Path, models: int) -> None:
     """A folder that is new, empty, or holds an audit of the same kind, be it a part of one."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
-    own = ("audit.json",) if models == 1 else ("comparison.json", "1/audit.json")
+    one, two = ("audit.json",), ("comparison.json", "1/audit.json")
+    own, others = (one, two) if models == 1 else (two, one)
     if not out.is_dir() or not any((out / name).is_file() for name in own):
-        raise AuditError(f"{out} holds something else: choose an empty or a new folder with --out")
+        there = any((out / name).is_file() for name in others)
+        what = f"an audit of {'two models' if models == 1 else 'one model'}" if there else "something else"
+        raise AuditError(f"{out} holds {what}: choose an empty or a new folder with --out")
 
 
 def _corruptions(order: Order) -> str | list[str]:
@@ -165,7 +172,7 @@ def _stoppable() -> Iterator[None]:
 def _usage() -> Iterator[None]:
     try:
         yield
-    except ValueError as error:
+    except (AuditError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from poise.auditing.batches import Batch, kind_of, sample_size
 from poise.auditing.errors import AuditError
+from poise.auditing.examples import Examples
 from poise.auditing.fitting import in_classes_of, sample
 from poise.auditing.models import Loaded, with_options
 from poise.auditing.pictures import open_pictures
@@ -102,7 +104,7 @@ def _require_one_tokenizer(
 
 def _tensors(order: Order, models: Sequence[Ready], names: list[str], place: torch.device) -> tuple[Data, list[Ready]]:
     size = order.size or models[0].loaded.size
-    found = open_pictures(order.data, order.labels, order.metadata, size)
+    found = _opened(order, models[0].loaded, size)
     if found.scale is not None:
         if order.normalize is not None:
             raise AuditError("--normalize is for pictures: leave it away for a table")
@@ -117,6 +119,23 @@ def _tensors(order: Order, models: Sequence[Ready], names: list[str], place: tor
     shape = tuple(probe.x.shape[1:])
     data = Data(lambda: found.batches(rows), called, len(rows), shape, lambda: [*told, *found.left_out()])
     return data, list(models)
+
+
+def _opened(order: Order, first: Loaded, size: int | None) -> Examples:
+    """The examples; pictures of a folder in grey, if the first model takes them so and not in colour."""
+    ways = (order.data, order.labels, order.metadata, size)
+    found = open_pictures(*ways)
+    if not Path(order.data).is_dir() or _takes(first, found.first(range(len(found)))):
+        return found
+    grey = open_pictures(*ways, grey=True)
+    return grey if _takes(first, grey.first(range(len(grey)))) else found
+
+
+def _takes(loaded: Loaded, probe: Batch) -> bool:
+    try:
+        return _outputs(loaded, probe.x) > 0
+    except AuditError:
+        return False
 
 
 def _for_table(ready: Ready, scale: tuple[torch.Tensor, torch.Tensor]) -> Ready:
@@ -147,7 +166,11 @@ def _outputs(loaded: Loaded, x: Any) -> int:
             return int(model.head(model.embed(x.to(device))).shape[1])
     except Exception as error:  # whatever a model raises on what it was not made for
         reason = with_options((str(error).splitlines() or [type(error).__name__])[0])
-        told = f"{loaded.name}: {reason}" if "--head" in reason else f"{loaded.name} cannot take {_what(x)}: {reason}"
+        told = (
+            f"{loaded.name}: {reason}"
+            if "--head" in reason or "last layer" in reason
+            else f"{loaded.name} cannot take {_what(x)}: {reason}"
+        )
         raise AuditError(told) from None
 
 

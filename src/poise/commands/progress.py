@@ -26,15 +26,15 @@ def counting(unit: str, quiet: bool = False) -> Iterator[Report]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn(f"{unit}, {{task.fields[rate]}}"),
-        TimeRemainingColumn(),
+        TextColumn(f"{unit}{{task.fields[pace]}}"),
     )
+    begin = time.monotonic()
     with Progress(*columns, console=console, transient=True) as bars:
-        task = bars.add_task("", total=None, rate="")
+        task = bars.add_task("", total=None, pace="")
 
         def report(what: str, done: int, total: int) -> None:
-            speed = bars.tasks[0].speed
-            bars.update(task, description=what, completed=done, total=total, rate=f"{speed:,.0f}/s" if speed else "")
+            pace = f", {_pace(done, total, time.monotonic() - begin)}" if done else ""
+            bars.update(task, description=what, completed=done, total=total, pace=pace)
 
         yield report
 
@@ -52,10 +52,17 @@ def _lines(unit: str) -> Report:
         now = time.monotonic()
         if now - last < EVERY or not done:
             return
-        last, speed = now, done / (now - begin)
-        typer.echo(f"{what}: {done} of {total} {unit}, {speed:,.2g}/s, {_clock((total - done) / speed)} left", err=True)
+        last = now
+        typer.echo(f"{what}: {done} of {total} {unit}, {_pace(done, total, now - begin)}", err=True)
 
     return report
+
+
+def _pace(done: int, total: int, seconds: float) -> str:
+    """`0.8/s, 1:25 left`, from the first of them on."""
+    speed = done / max(seconds, 1e-9)
+    shown = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
+    return f"{shown}/s, {_clock((total - done) / speed)} left"
 
 
 def _clock(seconds: float) -> str:

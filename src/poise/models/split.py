@@ -20,6 +20,11 @@ from poise.tokens import Input, Tokens
 
 Call: TypeAlias = Callable[[nn.Module, Any], Any]
 
+_ENDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "softmax": lambda logits: logits.softmax(-1),
+    "log_softmax": lambda logits: logits.log_softmax(-1),
+    "sigmoid": torch.sigmoid,
+}
 HEAD_NAMES = ("fc", "classifier", "head", "heads", "score", "linear", "output", "logits", "last_linear", "output_layer")
 
 
@@ -96,11 +101,22 @@ class SplitClassifier(nn.Module):
             expected, got = self.forward(x[:2]).float(), self._try(x[:2])
         slack = 1e-3 * expected.nan_to_num(0, 0, 0).abs().max().item()
         if got is None or got.shape != expected.shape or not got.allclose(expected, atol=slack, equal_nan=True):
-            raise ValueError(
-                f"{self.head_name!r} is not the model's last layer: what it gives is not what the model gives. "
-                f"{_candidates(self.model)}"
-            )
+            raise ValueError(f"{self.head_name!r} is not the model's last layer: {self._why(x[:2], expected)}")
         self._checked = True
+
+    def _why(self, x: Input, expected: Tensor) -> str:
+        """What comes after the head, where it is a softmax or the like; else which layers there are."""
+        held: list[Tensor] = []
+        hook = self.model.get_submodule(self.head_name).register_forward_hook(lambda *passed: held.append(passed[2]))
+        try:
+            with evaluating(self):
+                self.forward(x)
+        finally:
+            hook.remove()
+        for name, after in _ENDS.items():
+            if held and held[-1].shape == expected.shape and after(held[-1].float()).allclose(expected, atol=1e-4):
+                return f"the model takes the {name} of what it gives. Let the model return its logits, without {name}"
+        return f"what it gives is not what the model gives. {_candidates(self.model)}"
 
     def _try(self, x: Input) -> Tensor | None:
         """head(embed(x)); None where the shapes of a wrong head do not fit."""
