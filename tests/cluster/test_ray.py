@@ -114,7 +114,7 @@ def test_a_sweep_on_a_cluster_that_is_there_ends_at_ctrl_c_and_goes_on(head: str
     with sweep(tmp_path, head) as driver:
         assert driver.stderr is not None
         before: list[str] = []
-        while not before or not before[-1].endswith("is validated\n"):
+        while not before or not before[-1].endswith("is finished\n"):
             before.append(driver.stderr.readline())
             assert before[-1], before
         driver.send_signal(signal.SIGINT)

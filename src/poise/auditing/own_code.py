@@ -67,9 +67,11 @@ def module_of(name: str) -> Any:
 
 def _import_from(folder: Path) -> None:
     """A file finds its neighbours, and its own: not those of the same name beside the other model's file."""
-    for name, module in list(sys.modules.items()):
-        homes = Path(getattr(module, "__file__", None) or "/").parents
-        if folder in homes or not any(each in homes for each in _FOLDERS):
+    others = [each for each in _FOLDERS if each != folder]
+    for name, module in list(sys.modules.items()) if others else []:
+        own = getattr(module, "__dict__", {})  # asked for by name, a module may load what it loads late
+        homes = Path(own.get("__file__") or "/").parents
+        if folder in homes or not any(each in homes for each in others):
             continue
         top = name.partition(".")[0]
         if (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file():
