@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
+from os import sep
 from pathlib import Path
 from sysconfig import get_path
 from traceback import extract_tb
@@ -14,7 +15,7 @@ from typing import Any
 from poise.auditing.errors import AuditError
 
 _NOT_THE_USERS = (Path(__file__).parents[1], Path(get_path("stdlib")))
-_FOLDERS: list[Path] = []  # of the files that were run
+_FOLDERS: set[Path] = set()  # of the files that were run
 
 
 def called(function: Callable[[], Any], name: str) -> Any:
@@ -67,14 +68,14 @@ def module_of(name: str) -> Any:
 
 def _import_from(folder: Path) -> None:
     """A file finds its neighbours, and its own: not those of the same name beside the other model's file."""
-    others = [each for each in _FOLDERS if each != folder]
-    for name, module in list(sys.modules.items()) if others else []:
+    others = tuple(f"{each}{sep}" for each in _FOLDERS if each != folder)
+    for name, module in list(sys.modules.items()):
         own = getattr(module, "__dict__", {})  # asked for by name, a module may load what it loads late
-        homes = Path(own.get("__file__") or "/").parents
-        if folder in homes or not any(each in homes for each in others):
+        file = str(own.get("__file__"))
+        if not file.startswith(others) or file.startswith(f"{folder}{sep}"):
             continue
         top = name.partition(".")[0]
         if (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file():
             del sys.modules[name]
-    _FOLDERS.append(folder)
+    _FOLDERS.add(folder)
     sys.path.insert(0, str(folder))
