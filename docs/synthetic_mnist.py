@@ -248,6 +248,17 @@ def print_understanding(runs: Mapping[str, Mapping[int, Record]]) -> None:
         )
 
 
+def print_largest_utility(models: Mapping[str, poise.LeNet], train: Digits) -> None:
+    """The median of the largest utility of a training image, by kind of class."""
+    kinds = {"0-4": train.y < 5, "5-9": (train.y >= 5) & (train.y < 10), "10-14": train.y >= 10}
+    for name, model in models.items():
+        for kind, chosen in kinds.items():
+            places = np.flatnonzero(chosen)[:1000]
+            x, y = torch.from_numpy(train.x[places])[:, None] / 255, torch.from_numpy(train.y[places]).long()
+            largest = poise.GradientUtility()(model, x, y).flatten(1).amax(1).median()
+            print(f"largest utility, median: {name}, {kind}: {float(largest):.1g}")
+
+
 def print_frontiers(found: list[Frontier]) -> None:
     print(row(["choice", "area", "minus CL+Gaussian, 95 % interval", "p (Holm)"]))
     print(row(["---"] * 4))
@@ -280,6 +291,7 @@ def main() -> None:
             models = {name: model_of(results.folder / name.lower() / "seed-00") for name in ("XE", "FCL")}
             draw_utility(models, parts["test"])
             draw_front(models, parts["test"], results)
+            print_largest_utility(models, parts["train"])
 
 
 if __name__ == "__main__":
