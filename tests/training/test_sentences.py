@@ -11,8 +11,10 @@ from torch import nn
 from poise import FCL, XE, Constant, InfoNCE, Ramp, RemovalUtility, Remove, TopBottomFraction, Transformer
 from poise.data.loader import epoch_seed
 from poise.data.sentences import PieceDropout, TokenLoader, tokens_of
+from poise.tokens import Tokens
 from poise.training.average import Average
 from poise.training.checkpoint import newest
+from poise.training.engine import Engine
 from poise.training.errors import TrainingError
 from poise.training.loop import Fit, fit
 from poise.training.plan import Adam, Plan
@@ -126,22 +128,42 @@ def test_a_checkpoint_without_an_average_is_refused(tmp_path: Path) -> None:
         train(folder=tmp_path)
 
 
+class ByWord:
+    """A utility that no rounding changes: the word's number, and the place where words are equal."""
+
+    uses_forward = False
+
+    def check(self, x: object) -> None:
+        pass
+
+    def __call__(self, model: nn.Module, x: Tokens, y: torch.Tensor, **_: object) -> torch.Tensor:
+        places = torch.arange(x.ids.shape[1], device=x.ids.device)
+        return x.ids.float() + 0.01 * places
+
+
+def epochs_by(captures: bool, objective: FCL, device: str = "cuda") -> list[dict[str, torch.Tensor]]:
+    """The losses of three epochs on a GPU, without dropout."""
+    torch.manual_seed(7)
+    model = Transformer(2, 12, width=32, layers=2, heads=4, feed_forward=32, max_length=16, dropout=0.0).to(device)
+    plan = dataclasses.replace(PLAN, learning_rate=Constant(1e-3))
+    optimizer = plan.optimizer(model.parameters(), torch.device(device))
+    engine = Engine(model, objective, data(device), optimizer, plan, Average(model, 0.8))
+    engine._captures = captures
+    return [engine.epoch(epoch) for epoch in range(3)]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
 def test_captured_sentences_are_the_eager_ones() -> None:
-    """A graph for every width; without dropout and ties nothing but the order of sums differs."""
-    from poise.training.engine import Engine
+    """A graph for every width; where the choice of words is certain, nothing but the order of sums differs."""
+    objective = dataclasses.replace(OBJECTIVE, utility=ByWord())
+    for captured, eager in zip(epochs_by(True, objective), epochs_by(False, objective), strict=True):
+        torch.testing.assert_close(captured, eager, rtol=1e-3, atol=1e-4)
 
-    results = []
-    for captures in (True, False):
-        torch.manual_seed(7)
-        model = Transformer(2, 12, width=32, layers=2, heads=4, feed_forward=32, max_length=16, dropout=0.0).cuda()
-        plan = dataclasses.replace(PLAN, learning_rate=Constant(1e-3))
-        optimizer = plan.optimizer(model.parameters(), torch.device("cuda"))
-        average = Average(model, 0.8)
-        engine = Engine(model, OBJECTIVE, data("cuda"), optimizer, plan, average)
-        engine._captures = captures
-        results.append([engine.epoch(epoch) for epoch in range(3)])
-    for captured, eager in zip(*results, strict=True):
-        assert list(captured) == list(eager)
-        for name in captured:
-            assert torch.allclose(captured[name], eager[name], rtol=1e-2, atol=1e-3), name
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
+def test_captured_removal_chooses_the_eager_words() -> None:
+    """Until rounding has added up: a word that two runs choose differently sends them apart."""
+    captured, eager = (epochs_by(captures, OBJECTIVE)[:2] for captures in (True, False))
+    torch.testing.assert_close(captured[0], eager[0], rtol=1e-3, atol=1e-4)
+    few = [{name: values[:3] for name, values in each[1].items()} for each in (captured, eager)]
+    torch.testing.assert_close(*few, rtol=1e-3, atol=1e-4)

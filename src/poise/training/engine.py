@@ -95,7 +95,7 @@ class Engine:
             progress(batch)
         as_first(self._model.buffers())
         names = max((self._names[switched_off(weight)] for weight in weights[start:]), key=len)
-        log = mean_over_processes(self._tables.log).cpu()
+        log = mean_over_processes(self._tables.log).to("cpu", copy=True)
         log = log[:, :, 0] if self._data.replicas == 1 else log
         return {name: log[:, column] for column, name in enumerate(names)}
 
