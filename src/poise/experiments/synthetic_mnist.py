@@ -57,14 +57,14 @@ def cl_gaussian(weight: Ramp) -> CLGaussian:
 
 def _methods(steps: int) -> tuple[Method, ...]:
     weight = rising(steps)
-    patches = PatchGaussian(size=14, sigma=0.5)
+    patches = PatchGaussian(size=14, sigma=0.2)
     return (
         Method("XE", XE()),
         Method("FCL", fcl(weight)),
         Method("FCL, margin", replace(fcl(weight), contrast=Margin(gamma=1.0))),
         Method("CL+Gaussian", cl_gaussian(weight)),
         Method("XE+Gaussian", XEGaussian(Gaussian(sigma=0.5), weight)),
-        Method("Gaussian augmentation", XE(), GaussianNoise(sigma=0.5)),
+        Method("Gaussian augmentation", XE(), GaussianNoise(sigma=0.2)),
         Method("PG+XE", XE(), patches),
         Method("PG+FCL", fcl(weight), patches),
     )
