@@ -200,10 +200,11 @@ def draw_understanding(results: Results) -> None:
 
 def draw_frontier(found: list[Frontier]) -> None:
     """Rare classes against noise, and rare classes against lambda: a point is a mean over seeds."""
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
     for number, frontier in enumerate(found):
         means = {peak: np.mean(list(runs.values()), axis=0) for peak, runs in frontier.points.items()}
-        colour = {"CL+Gaussian": "tab:blue", "FCL": "tab:red"}.get(frontier.name, plt.get_cmap("Dark2")(number % 8))
+        colour = {"CL+Gaussian": "tab:blue", "FCL": "tab:red"}.get(frontier.name, plt.get_cmap("tab20")(number))
+        colour = {"Gaussian": "0.1", "patch of 7": "0.4", "patch of 14": "0.7"}.get(frontier.name[14:], colour)
         style = {"marker": ".", "color": colour, "label": frontier.name}
         style |= {"linewidth": 2.5, "zorder": 3} if frontier.name in ("FCL", "CL+Gaussian") else {"linewidth": 1}
         style |= (
@@ -212,11 +213,23 @@ def draw_frontier(found: list[Frontier]) -> None:
             else {"linestyle": ":", "label": f"{frontier.name}, {len(frontier.areas)} seeds"}
         )
         axes[0].plot(*np.array(list(means.values())).T, **style)
-        axes[1].plot(list(means), [mean[1] for mean in means.values()], **style)
-    axes[0].set(xlabel="accuracy under noise", ylabel="accuracy on the rare classes, clean")
+        if not frontier.name.startswith("augmentation"):
+            axes[1].plot(list(means), [mean[1] for mean in means.values()], **style)
+    axes[0].set(xlabel="accuracy under noise", ylabel="accuracy on the rare classes, clean", ylim=(0.45, 0.78))
     axes[1].set(xlabel="lambda", xscale="log")
-    axes[1].legend(fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right", fontsize=8)
     save(figure, "frontier")
+
+
+def augmented(results: Results) -> list[Frontier]:
+    """The frontiers of augmentations, over sigma."""
+    points: dict[str, dict[float, dict[int, tuple[float, float]]]] = {}
+    for record in results.records:
+        name, _, sigma = record.method.rpartition(", sigma = ")
+        if name:
+            across, up = (each.value(record.scores, record.classes) for each in (NOISE, LOOK))
+            points.setdefault(f"augmentation: {name}", {}).setdefault(float(sigma), {})[record.seed] = (across, up)
+    return [Frontier(name, values) for name, values in points.items()]
 
 
 def row(cells: Iterable[str]) -> str:
@@ -260,8 +273,8 @@ def print_largest_utility(models: Mapping[str, poise.LeNet], train: Digits) -> N
 
 
 def print_frontiers(found: list[Frontier]) -> None:
-    print(row(["choice", "area", "minus CL+Gaussian, 95 % interval", "p (Holm)"]))
-    print(row(["---"] * 4))
+    print(row(["choice", "seeds", "area", "minus CL+Gaussian, 95 % interval", "p (Holm)"]))
+    print(row(["---"] * 5))
     gap = gaps(found, "CL+Gaussian")
     for each in found:
         area, apart = summary(list(each.areas.values())), gap.get(each.name)
@@ -270,7 +283,19 @@ def print_frontiers(found: list[Frontier]) -> None:
             if apart is None or apart.low is None
             else [f"{apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}]", f"{apart.holm:.2g}"]
         )
-        print(row([each.name, f"{area.mean:.4f} ± {area.std or 0:.4f}", *against]))
+        print(row([each.name, str(len(each.areas)), f"{area.mean:.4f} ± {area.std or 0:.4f}", *against]))
+
+
+def print_studies(studies: Iterable[Results]) -> None:
+    """What the studies on validation found, a line for each method of each."""
+    scores = [Column(name, (name,)) for name in ("validation", "validation+UN", "validation+NUN")]
+    print(row(["study", "method", "seeds", *(score.name for score in scores), "10-14"]))
+    print(row(["---"] * 7))
+    for results in studies:
+        for method, runs in results.runs.items():
+            values = [[each.value(run.scores, run.classes) for run in runs.values()] for each in (*scores, LOOK)]
+            cells = [f"{(found := summary(each)).mean:.3f} ±{found.std or 0:.3f}" for each in values]
+            print(row([results.experiment.title.removeprefix("Synthetic MNIST: "), method, str(len(runs)), *cells]))
 
 
 def main() -> None:
@@ -279,19 +304,24 @@ def main() -> None:
     folder = parser.parse_args().runs
     parts = digits()
     draw_data(parts)
-    for results in load(folder):
-        if "frontier" in results.experiment.name:
-            found = frontiers(results.records, NOISE, LOOK)
-            draw_frontier(found)
-            print_frontiers(found)
-        elif "ablation" not in results.experiment.name and "XE" in results.runs:
-            draw_noise_levels(results)
-            draw_understanding(results)
-            print_understanding(results.runs)
-            models = {name: model_of(results.folder / name.lower() / "seed-00") for name in ("XE", "FCL")}
-            draw_utility(models, parts["test"])
-            draw_front(models, parts["test"], results)
-            print_largest_utility(models, parts["train"])
+    found = {each.experiment.name: each for each in load(folder)}
+    print_studies(
+        each
+        for each in found.values()
+        if not {"XE", "own utility"}.isdisjoint(each.runs) and "validation" in [c.name for c in each.experiment.columns]
+    )
+    curves = frontiers(found["synthetic-mnist-frontier"].records, NOISE, LOOK)
+    curves += augmented(found["synthetic-mnist-augmentation"])
+    draw_frontier(curves)
+    print_frontiers(curves)
+    results = found["synthetic-mnist"]
+    draw_noise_levels(results)
+    draw_understanding(results)
+    print_understanding(results.runs)
+    models = {name: model_of(results.folder / name.lower() / "seed-00") for name in ("XE", "FCL")}
+    draw_utility(models, parts["test"])
+    draw_front(models, parts["test"], results)
+    print_largest_utility(models, parts["train"])
 
 
 if __name__ == "__main__":

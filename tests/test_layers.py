@@ -92,6 +92,7 @@ COLLECTORS = {
     ("experiments", "synthetic_mnist_ablation"),
     ("experiments", "synthetic_mnist_frontier"),
     ("experiments", "synthetic_mnist_choices"),
+    ("experiments", "synthetic_mnist_nearest"),
     ("corruptions", "profiles"),
     ("corruptions", "corrupt"),
     ("models", "saved"),

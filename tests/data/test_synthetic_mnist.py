@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
 from poise.data.cache import digest
 from poise.data.stream import Stream
@@ -116,6 +118,13 @@ def test_area_scaling_is_the_mean_over_the_area(size: int) -> None:
 def test_nearest_takes_the_pixel_under_the_centre() -> None:
     images = np.arange(28 * 28, dtype=np.int64).reshape(1, 28, 28).astype(np.uint8)
     np.testing.assert_array_equal(shrink(images, 7, "nearest"), images[:, 2::4, 2::4])
+
+
+@pytest.mark.parametrize("size", [5, 7, 9, 14])
+def test_bilinear_is_torch_s_without_antialiasing(size: int) -> None:
+    images = np.random.RandomState(0).randint(0, 256, (20, 28, 28)).astype(np.uint8)
+    expected = F.interpolate(torch.from_numpy(images)[:, None].double(), (size, size), mode="bilinear")[:, 0]
+    np.testing.assert_array_equal(shrink(images, size, "bilinear"), (expected + 0.5 + 1e-9).floor().numpy())
 
 
 def test_bad_settings_are_named() -> None:

@@ -17,11 +17,13 @@ Axes: N images, H = W = 28.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from poise.data.stream import Stream
+
+Scaling: TypeAlias = Literal["area", "bilinear", "nearest"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class SyntheticMNIST:
     """
 
     corner_size: int = 7
-    scaling: Literal["area", "nearest"] = "area"
+    scaling: Scaling = "area"
     common: int | None = None
     rare: int = 50
     validation: int = 10_000
@@ -57,8 +59,8 @@ class SyntheticMNIST:
     def __post_init__(self) -> None:
         if not 1 <= self.corner_size <= 14:
             raise ValueError(f"corner_size={self.corner_size} must lie between 1 and 14 pixels")
-        if self.scaling not in ("area", "nearest") or self.rare < 0 or self.validation < 1:
-            raise ValueError(f"{self}: scaling must be area or nearest, rare >= 0, validation >= 1")
+        if self.scaling not in get_args(Scaling) or self.rare < 0 or self.validation < 1:
+            raise ValueError(f"{self}: scaling must be area, bilinear or nearest, rare >= 0, validation >= 1")
         if self.common is not None and self.common < 1:
             raise ValueError(f"common={self.common} must be at least 1, or None for all")
 
@@ -116,20 +118,36 @@ def _some_of_each(y: np.ndarray, wanted: range, count: int, setting: str, stream
     return np.concatenate(chosen)
 
 
-def shrink(images: np.ndarray, size: int, scaling: Literal["area", "nearest"] = "area") -> np.ndarray:
-    """uint8 [N, S, S] → [N, size, size], in integers.
+def shrink(images: np.ndarray, size: int, scaling: Scaling = "area") -> np.ndarray:
+    """uint8 [N, S, S] → [N, size, size], in integers, rounded half up.
 
-    area     the mean over the area that a new pixel covers, rounded half up
-    nearest  the pixel under the centre of the new one
+    area      the mean over the area that a new pixel covers
+    bilinear  between the pixels around the centre of the new one, two by two
+    nearest   the pixel under the centre of the new one
     """
     side = images.shape[1]
     if scaling == "nearest":
         places = (2 * np.arange(size) + 1) * side // (2 * size)
         return images[:, places][:, :, places]
-    # On a line of side * size units, old pixel i covers [i * size, (i + 1) * size), new pixel o [o * side, ...).
+    weights = _area_weights(side, size) if scaling == "area" else _bilinear_weights(side, size)
+    sums: np.ndarray = np.einsum("or,nrc,pc->nop", weights, images.astype(np.int64), weights, optimize=True)
+    whole = int(weights[0].sum()) ** 2
+    rounded: np.ndarray = (sums + whole // 2) // whole
+    return rounded.astype(np.uint8)
+
+
+def _area_weights(side: int, size: int) -> np.ndarray:
+    """[size, side], rows sum to side. On a line of side * size units an old pixel is `size` long, a new one `side`."""
     old, new = np.arange(side) * size, np.arange(size) * side
     overlap = np.minimum(old[None] + size, new[:, None] + side) - np.maximum(old[None], new[:, None])
-    weights = np.maximum(overlap, 0).astype(np.int64)  # [size, side], rows sum to side
-    sums: np.ndarray = np.einsum("or,nrc,pc->nop", weights, images.astype(np.int64), weights, optimize=True)
-    rounded: np.ndarray = (sums + side * side // 2) // (side * side)
-    return rounded.astype(np.uint8)
+    weights: np.ndarray = np.maximum(overlap, 0).astype(np.int64)
+    return weights
+
+
+def _bilinear_weights(side: int, size: int) -> np.ndarray:
+    """[size, side], rows sum to 2 * size: the centre of a new pixel lies between two old ones."""
+    left, further = np.divmod((2 * np.arange(size) + 1) * side - size, 2 * size)
+    weights = np.zeros((size, side + 1), np.int64)
+    weights[np.arange(size), left] = 2 * size - further
+    weights[np.arange(size), left + 1] += further
+    return weights[:, :side]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from poise.data.augment import Augmentation, GaussianNoise, PatchGaussian
-from poise.data.synthetic_mnist import SyntheticMNIST
+from poise.data.synthetic_mnist import Scaling
 from poise.experiments import synthetic_mnist
 from poise.experiments.experiment import Build, Experiment, Method
 from poise.experiments.noisy_digits import NoisyDigits
@@ -36,8 +36,9 @@ def _of_width(base: Experiment, images: int, times: int) -> Experiment:
     return replace(chosen, network=Build(LeNet, num_classes=15, maps=maps, units=units))
 
 
-def _of_corner(base: Experiment, images: int, digits: SyntheticMNIST) -> Experiment:
-    size, scaling = digits.corner_size, digits.scaling
+def _of_corner(base: Experiment, images: int, size: int, scaling: Scaling) -> Experiment:
+    assert isinstance(base.task, NoisyDigits)
+    digits = replace(base.task.digits, corner_size=size, scaling=scaling)
     name, title = f"corner-{size}-{scaling}", f"a corner digit of {size} pixels, scaled by {scaling}"
     return replace(study(base, name, title, _two(images // BATCH)), task=NoisyDigits(digits))
 
@@ -56,19 +57,20 @@ def _augmented(base: Experiment) -> Experiment:
     return study(base, "augmentation", "augmentations", (Method("XE", XE()), *rows))
 
 
-def _choices(base: Experiment, digits: SyntheticMNIST, images: int, seeds: int) -> tuple[Experiment, ...]:
-    chosen = (
+def _choices(base: Experiment, images: int, seeds: int) -> tuple[Experiment, ...]:
+    studies = (
         study(base, "choices", "as in Table 1", _two(images // BATCH)),
         *(_of_batch(base, images, batch) for batch in (64, 256)),
         *(_of_width(base, images, times) for times in (2, 4)),
-        *(_of_corner(base, images, replace(digits, corner_size=size)) for size in (5, 9)),
-        _of_corner(base, images, replace(digits, scaling="nearest")),
+        *(_of_corner(base, images, size, "area") for size in (5, 9)),
+        _of_corner(base, images, 7, "nearest"),
+        _of_corner(base, images, 7, "bilinear"),
         _augmented(base),
     )
-    return tuple(replace(each, seeds=seeds) for each in chosen)
+    return tuple(replace(each, seeds=seeds) for each in studies)
 
 
 EXPERIMENTS = {
-    "full": _choices(synthetic_mnist.EXPERIMENT, SyntheticMNIST(), 50_250, SEEDS),
-    "quick": _choices(synthetic_mnist.QUICK, synthetic_mnist.QUICK_DIGITS, 10_100, 1),
+    "full": _choices(synthetic_mnist.EXPERIMENT, 50_250, SEEDS),
+    "quick": _choices(synthetic_mnist.QUICK, 10_100, 1),
 }
