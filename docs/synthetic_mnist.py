@@ -6,6 +6,7 @@ Averages over images are of the first run of XE and of FCL, whose checkpoints li
 """
 
 import argparse
+import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
@@ -18,6 +19,7 @@ import poise
 from poise.data.cache import load as load_array
 from poise.data.noise import PixelNoise, pixel_deviation
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST
+from poise.features.agreement import spearman
 from poise.reporting.columns import Column
 from poise.reporting.frontier import Frontier, frontiers, gaps
 from poise.reporting.records import Record, Results, load
@@ -272,6 +274,26 @@ def print_largest_utility(models: Mapping[str, poise.LeNet], train: Digits) -> N
             print(f"largest utility, median: {name}, {kind}: {float(largest):.1g}")
 
 
+def print_connection(name: str, model: poise.LeNet, test: Digits) -> None:
+    """Appendix A: norms of the utility and of the true class's sensitivity, where the prediction is right, or wrong."""
+    x = (torch.from_numpy(test.x)[:, None] / 255).double().requires_grad_()
+    y = torch.from_numpy(test.y).long()
+    logits = copy.deepcopy(model).double()(x)
+    chance = logits.softmax(1).gather(1, y[:, None])[:, 0]
+    (u,) = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, y, reduction="sum"), x, retain_graph=True)
+    (s,) = torch.autograd.grad(chance.sum(), x)
+    norms = [each.flatten(1).norm(dim=1) for each in (u, s)]
+    for word, chosen in (("right", logits.argmax(1) == y), ("wrong", logits.argmax(1) != y)):
+        u_norm, s_norm = (each[chosen] for each in norms)
+        low, middle, high = np.quantile((u_norm / s_norm).numpy(), (0.05, 0.5, 0.95))
+        rho = float(spearman(u_norm[None], s_norm[None]))
+        print(
+            f"appendix A: {name}, {word}, {int(chosen.sum())} images: |u| {float(u_norm.median()):.2g}, "
+            f"|s| {float(s_norm.median()):.2g}, |u| / |s| {middle:.3g} ({low:.3g} to {high:.3g}), "
+            f"rank correlation of both {rho:.3f}"
+        )
+
+
 def print_frontiers(found: list[Frontier]) -> None:
     print(row(["choice", "seeds", "area", "minus CL+Gaussian, 95 % interval", "p (Holm)"]))
     print(row(["---"] * 5))
@@ -322,6 +344,8 @@ def main() -> None:
     draw_utility(models, parts["test"])
     draw_front(models, parts["test"], results)
     print_largest_utility(models, parts["train"])
+    for name, model in models.items():
+        print_connection(name, model, parts["test"])
 
 
 if __name__ == "__main__":
