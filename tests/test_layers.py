@@ -71,7 +71,7 @@ CONTRACTS = {
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
-        *("titles", "lengths"),
+        *("titles", "lengths", "tested"),
         *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c", "placing", "alignment", "human"),
         *("imagenet", "paper_imagenet_c", "search", "connection"),
     },
