@@ -5,13 +5,14 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import typer
 from data_sets import digits, idx_files, write_folder
 
-from poise import cli
+from poise import __version__, cli
 from poise.commands.data import data
 from poise.data import cache, catalogue
 
@@ -196,6 +197,37 @@ def test_lists_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     assert poise(monkeypatch, "data", "list", "--json") == 0
     rows = {row["name"]: row["here_by"] for row in json.loads(capsys.readouterr().out)}
     assert rows == {**dict.fromkeys(catalogue.CATALOGUE), "mnist": str(folder)}
+
+
+def test_data_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    assert poise(monkeypatch, "data", "check", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert poise(monkeypatch, "data", "get", "mnist", "--from", str(folder), "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "mnist", "way": str(folder), "error": None}]
+    assert poise(monkeypatch, "data", "check", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "mnist", "state": "right", "error": None}]
+    assert poise(monkeypatch, "data", "where", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"folder": str(tmp_path / "cache")}
+    end = poise(monkeypatch, "data", "get", "mnist", "imagenet", "--json")
+    good, bad = json.loads(capsys.readouterr().out)
+    assert good == {"name": "mnist", "way": f"already here, by {folder}", "error": None}
+    assert (bad["name"], bad["way"], f"poise: {bad['error']}") == ("imagenet", None, end)
+
+
+def test_the_version_needs_no_torch() -> None:
+    start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', '--version']"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{start}; from poise import cli; cli.run()"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"poise {__version__}, torch {metadata.version('torch')}\n"
+
+
+def test_every_command_that_says_something_says_it_in_json() -> None:
+    """Those without --json would have no answer for a script."""
+    commands = {**typer.main.get_command(cli.app).commands, **typer.main.get_command(data).commands}
+    without = [name for name, each in commands.items() if "--json" not in {o for p in each.params for o in p.opts}]
+    assert without == ["data"]
 
 
 @pytest.mark.miniature

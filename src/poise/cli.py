@@ -6,9 +6,12 @@ Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call wa
 from __future__ import annotations
 
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
+from poise import __version__
 from poise.commands import reproduce
 from poise.commands.audit import audit
 from poise.commands.bench import bench
@@ -30,6 +33,26 @@ app.command()(report)
 app.command()(audit)
 app.command()(corrupt)
 app.command()(bench)
+
+
+def _say_version(asked: bool) -> None:
+    """Torch's is read from its package, which is not imported."""
+    if asked:
+        try:
+            torch = f"torch {metadata.version('torch')}"
+        except metadata.PackageNotFoundError:
+            torch = "torch is missing"
+        typer.echo(f"poise {__version__}, {torch}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Of Poise and of torch.")
+    ] = False,
+) -> None:
+    """What goes before a command."""
 
 
 def run() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from poise.commands.results import Quiet
+from poise.commands.results import Json, Quiet
 
 
 def corrupt(
@@ -33,6 +33,7 @@ def corrupt(
     image: Annotated[int, typer.Option(help="Which picture goes on the sheet.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Corrupt images as CIFAR-10-C and ImageNet-C were made, bit by bit.
 
@@ -45,4 +46,4 @@ def corrupt(
     from poise.commands.corrupting import Order, carry_out
 
     making = (corruption, severity, profile, seed, rounding, jpeg, resize)
-    carry_out(Order(source, out, sheet, *making, labels, image, device, quiet))
+    carry_out(Order(source, out, sheet, *making, labels, image, device, quiet, json))

@@ -17,7 +17,7 @@ from poise.commands.clusters import Address, Engine, GpusPerRun, cluster_of
 from poise.commands.clusters import Way as Engines
 from poise.commands.progress import bars
 from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, device_of, experiment_names, length_of
-from poise.commands.results import Json, Quiet, failures, usage, write
+from poise.commands.results import Json, Quiet, failures, told, usage, write
 
 What = Annotated[
     str,
@@ -134,6 +134,8 @@ def _searched(
             search_on_cluster(search, cluster) if cluster else search.run()
     except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")
+    except OSError as error:
+        sys.exit(f"poise: {told(error, out)}")
     except ModuleNotFoundError as error:
         if error.name == "ray":
             sys.exit(f"poise: {error}")
