@@ -82,7 +82,7 @@ CONTRACTS = {
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
         *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips", "png", "audits", "plane"),
-        *("plots", "audit_examples", "audit_sections", "audit_details", "audit_page"),
+        *("plots", "measures", "audit_examples", "audit_sections", "audit_details", "audit_page"),
     },
 }
 
