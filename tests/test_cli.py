@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -64,6 +65,25 @@ def test_the_list_is_not_cut_in_a_pipe() -> None:
     assert [row.split()[0] for row in rows] == ["set", *catalogue.CATALOGUE]
     for row, each in zip(rows[1:], catalogue.CATALOGUE.values(), strict=True):
         assert each.about in row and row.rstrip().endswith(each.licence)
+
+
+def test_a_narrow_list_cuts_nothing(monkeypatch, capsys) -> None:
+    """It folds."""
+    monkeypatch.setenv("COLUMNS", "44")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # as on a terminal
+    assert poise(monkeypatch, "data", "list") == 0
+    shown = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+    assert "…" not in shown and all(len(row) <= 44 for row in shown.splitlines())
+    assert [row.split()[0] for row in shown.splitlines() if row[0] != " "] == ["set", *catalogue.CATALOGUE]
+
+
+@pytest.mark.parametrize("words", ["list", "--version", "data where"])
+def test_an_output_that_is_full_or_closed(words: str) -> None:
+    command = f"{sys.executable} -m poise {words}"
+    full = subprocess.run(f"{command} > /dev/full", shell=True, stderr=subprocess.PIPE, text=True)
+    assert (full.returncode, full.stderr) == (1, "poise: the output cannot be written: No space left on device\n")
+    closed = subprocess.run(f"{command} >&-", shell=True, stderr=subprocess.PIPE, text=True)
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 def test_a_failure_is_one_sentence_and_exit_code_1(tmp_path: Path, monkeypatch) -> None:
@@ -237,9 +257,8 @@ def test_bench_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     shown = capsys.readouterr().out
     assert json.loads(shown) == json.loads((tmp_path / "times.json").read_text())
     assert all(value > 0 for row in json.loads(shown)["seconds"].values() for value in row.values())
-    assert str(poise(monkeypatch, *words, "--out", str(tmp_path / "no" / "x"))).startswith(
-        f"poise: {tmp_path}/no/x cannot"
-    )
+    assert poise(monkeypatch, *words, "--out", str(tmp_path / "no" / "x")) == 2  # before anything is measured
+    assert "no is no folder: make it first" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

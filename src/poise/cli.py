@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call wa
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import metadata
 from typing import Annotated
@@ -61,3 +62,7 @@ def run() -> None:
         app()
     except DataError as error:
         sys.exit(f"poise: {error}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
+            raise
+        sys.exit(f"poise: the output cannot be written: {error.strerror}")

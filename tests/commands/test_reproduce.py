@@ -119,6 +119,10 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path: Path, monkeypatch, c
         (("bench", "--case", "lent"), "no case is called 'lent': did you mean 'lenet'?"),
         (("bench", "--share", "0.001"), "batch_size=128 must lie between 1 and"),
         (("run", "tests/miniature.py", "--device", "gpu"), "device 'gpu'"),
+        (
+            ("sweep", "tests/miniature.py", "--name", "../x"),
+            "a sweep is called '../x': choose a name that a folder can",
+        ),
         (("reproduce", "synthetic-mnits"), "did you mean 'synthetic-mnist'"),
     ],
 )

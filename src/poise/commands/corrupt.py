@@ -12,7 +12,10 @@ from poise.commands.results import Json, Quiet
 
 def corrupt(
     source: Annotated[
-        str, typer.Argument(help="cifar10, cifar100, a folder of pictures, a picture, or an .npy [N, H, W, 3].")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="cifar10, cifar100, a folder of pictures, a picture, or an .npy [N, H, W, 3]."
+        ),
     ],
     out: Annotated[Path | None, typer.Option(help="A new folder, or one to go on with.")] = None,
     sheet: Annotated[

@@ -56,7 +56,9 @@ def list_sets(json: Json = False) -> None:
     if json:
         typer.echo(dumps([_facts(data_set) for data_set in CATALOGUE.values()]))
         return
-    table = Table("set", "what", "MB", "state", "licence", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for head in ("set", "what", "MB", "state", "licence"):
+        table.add_column(head, no_wrap=head in ("set", "MB"), overflow="fold")
     for data_set in CATALOGUE.values():
         manifest = cache.manifest_of(data_set.name)
         state = "-" if manifest is None else f"here, by {manifest['way']}"
@@ -137,7 +139,7 @@ def where(json: Json = False) -> None:
 
 @data.command()
 def shard(
-    out: Annotated[Path, typer.Argument(help="A new folder for the shards.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the shards.")],
     source: Annotated[
         Path | None, typer.Option("--from", metavar="PATH", help="ImageNet's folders; by default those you have got.")
     ] = None,

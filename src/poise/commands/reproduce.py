@@ -98,7 +98,7 @@ def reproduce(
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A Python file with an EXPERIMENT; it is run.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with an EXPERIMENT; it is run.")],
     out: Out = Path("runs"),
     seeds: Seeds = None,
     methods: Methods = None,

@@ -41,7 +41,7 @@ def failures() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader has seen enough, which the command line's library answers with silence
     except OSError as error:
-        sys.exit(f"poise: {error.filename or ''}: {error.strerror or error}")
+        sys.exit(f"poise: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
 
 
 def told(error: OSError, out: Path, option: str = "--out") -> str:
@@ -53,7 +53,7 @@ def told(error: OSError, out: Path, option: str = "--out") -> str:
 def _remedy(error: OSError, option: str) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"; free some space, or choose another {option}"
-    cannot = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+    cannot = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
     return f"; choose another {option}" if error.errno in cannot else ""
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from poise.choices import require_folder_name
 from poise.commands.clusters import Address, Engine, GpusPerRun, cluster_of
 from poise.commands.clusters import Way as Engines
 from poise.commands.progress import bars
@@ -107,6 +108,7 @@ def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:
             raise ValueError(f"--{length} is for the sweeps of `poise list`")
         if not file.is_file():
             raise ValueError(f"{file} is not a file")
+        require_folder_name("a sweep", name or file.stem)
         return name or file.stem, shelf.sweep_from_file(file)
 
 

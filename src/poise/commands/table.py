@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from enum import StrEnum
@@ -49,7 +50,7 @@ def table(
         tables = [table for results in load(folder) for table in tables_of(results)]
         if out is not None:
             write(out, FORMATS[chosen](tables), quiet=json)
-        elif chosen == Format.text and sys.stdout.isatty():
+        elif chosen == Format.text and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             typer.echo(text(tables, shutil.get_terminal_size().columns, escapes=True), nl=False)
         else:
             typer.echo(FORMATS[chosen](tables), nl=False)

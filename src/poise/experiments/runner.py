@@ -28,7 +28,7 @@ from poise.data.loader import Loader
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import alone, busy, differing, slug
+from poise.experiments.folders import alone, busy, differing
 from poise.experiments.judge import Judge
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
@@ -94,7 +94,7 @@ class Runner:
         return self.out / self.experiment.name
 
     def record_path(self, method: Method, seed: int) -> Path:
-        return self.folder / slug(method.name) / f"seed-{seed:02d}" / "record.json"
+        return self.folder / method.folder / f"seed-{seed:02d}" / "record.json"
 
     def is_finished(self, method: Method, seed: int) -> bool:
         """Whether there is nothing left to do for a run."""

@@ -14,12 +14,12 @@ from poise.protocols import CORRUPTIONS
 from poise.reporting.findings import corruption_accuracies
 from poise.reporting.markup import Markup, element, join
 from poise.reporting.numbers import number
-from poise.reporting.plots import COLOURS, learning_curves
+from poise.reporting.plots import COLOURS, curve, learning_curves
 from poise.reporting.records import Results
 from poise.reporting.sections import figures, legend
 from poise.reporting.svg import WIDTH, box, drawing, frame, line, polyline, scale_of, short, words
 
-Seeds = Mapping[str, Sequence[float]]  # method → a value per seed
+Seeds = dict[str, list[float]]  # method → a value per seed
 _FILLS = ("f{}", "hollow s{}")
 _HIGH = 36  # of a method's row
 
@@ -31,7 +31,9 @@ def measures_section(results: Results, order: Sequence[str]) -> Markup:
     watched = dict.fromkeys(
         name for record in results.records for entry in record.log for name in entry.get("measures") or ()
     )
-    curves = [learning_curves(results, name, order) for name in watched]
+    curves = [
+        learning_curves(results, n, order) for n in watched if any(curve(record, n) for record in results.records)
+    ]
     if not drawn and not curves:
         return Markup()
     note = "Dots: every seed; lines: their mean. Two kinds of one measure are filled and hollow, as named."
@@ -50,7 +52,7 @@ def families(results: Results) -> dict[str, dict[str, Seeds]]:
     experiment = results.experiment
     tables = [experiment.columns, *experiment.details.values()]
     shown = {name for columns in tables for column in columns for name in column.of}
-    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    found: dict[str, dict[str, Seeds]] = {}
     for record in results.records:
         for score, value in record.scores.items():
             if score in shown or score.rpartition("/")[2].isdigit():
@@ -89,7 +91,7 @@ def _dots(title: str, kinds: Mapping[str, Seeds], order: Sequence[str]) -> Marku
     for row, method in enumerate(order):
         y, means = 32 + _HIGH * (row + 1) - 8, []
         for lane, (kind, seeds) in enumerate(kinds.items()):
-            values, at = seeds.get(method, ()), y + (4 if len(kinds) > 1 else 0) * (2 * lane - 1)
+            values, at = seeds.get(method, []), y + (4 if len(kinds) > 1 else 0) * (2 * lane - 1)
             fill, label = _FILLS[lane].format(row % COLOURS), f"{method}{', ' if kind else ''}{kind}"
             parts += [box(x(v) - 2.5, at - 2.5, 5, 5, f"{label}: {number(v)}", rx=2.5, class_=fill) for v in values]
             if values:
