@@ -240,6 +240,12 @@ def test_severities_in_any_order(tmp_path: Path, monkeypatch, capsys) -> None:
     assert np.array_equal(made[:6], corrupt(IMAGES, "fog", 2).permute(0, 2, 3, 1).numpy()) and len(made) == 12
 
 
+def test_a_set_that_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatch) -> None:
+    end = poise(monkeypatch, "cifar100", "--out", tmp_path / "o", "--corruption", "fog")
+    assert end == f"poise: test_x of cifar100 is not in {tmp_path}/cache: get it with  poise data get cifar100"
+    assert not (tmp_path / "o").exists()
+
+
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch) -> None:
     def fill(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

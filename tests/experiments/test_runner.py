@@ -126,6 +126,11 @@ def test_folders_are_called_after_methods_in_any_script() -> None:
     assert {name: Method(name, XE()).folder for name in names} == names
 
 
+def test_an_experiment_has_a_method() -> None:
+    with pytest.raises(ValueError, match="blobs has no method: it needs one at least"):
+        dataclasses.replace(EXPERIMENT, methods=(), groups=())
+
+
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../a", "a\\b"])
 def test_an_experiment_stays_in_its_folder(name: str) -> None:
     with pytest.raises(ValueError, match="choose a name that a folder can have"):

@@ -46,6 +46,8 @@ def failures() -> Iterator[None]:
 
 def told(error: OSError, out: Path, option: str = "--out") -> str:
     """Which file, what is wrong with it and, if it is one of the output, what to do."""
+    if error.errno is None:
+        return str(error)  # a sentence of ours
     ours = error.filename is None or Path(str(error.filename)).is_relative_to(out)
     return f"{error.filename or out}: {error.strerror or error}{_remedy(error, option) if ours else ''}"
 

@@ -119,6 +119,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         require_folder_name("an experiment", self.name)
+        if not self.methods:
+            raise ValueError(f"{self.name} has no method: it needs one at least")
         folders = [method.folder for method in self.methods]
         for method in self.methods:
             if folders.count(method.folder) > 1 or not method.folder.strip("."):
