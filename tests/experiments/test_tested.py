@@ -73,7 +73,7 @@ def finished(out: Path, asked: Path, run: Callable[..., list[Path]] = Runner.run
     """The record of one run that nothing stops, and the sets that it asked for."""
     asked.write_text("")
     (record,) = run(Runner(from_file(asked.with_name("deadly.py")), out, CPU), ["XE"], [0])
-    assert not record.with_name("tested.json").exists()
+    assert not record.with_name("tested.jsonl").exists()
     return settled(record), asked.read_text().split()
 
 
@@ -94,8 +94,8 @@ def test_killed_between_two_sets_it_goes_on_with_the_next(tmp_path: Path, asked:
     deadly = {**os.environ, "PYTHONPATH": "src:tests", "WHEN": "mixed", "HOW": str(int(signal.SIGKILL))}
     end = subprocess.run([*command, "--device", "cpu", "--out", tmp_path / "killed"], env=deadly, check=False)
     assert (end.returncode, asked.read_text().split()) == (-signal.SIGKILL, ["clean", "mixed"])
-    kept = json.loads((tmp_path / "killed/blobs/xe/seed-00/tested.json").read_text())
-    assert list(kept["counts"]) == ["clean"]
+    _, kept = (tmp_path / "killed/blobs/xe/seed-00/tested.jsonl").read_text().splitlines()
+    assert json.loads(kept)["test"] == "clean"
     again, straight = (finished(tmp_path / name, asked) for name in ("killed", "straight"))
     assert (again[1], straight[1]) == (["mixed"], ["clean", "mixed"])
     assert again[0] == straight[0]
@@ -115,7 +115,7 @@ def test_a_fleet_goes_on_with_the_next_set_too(tmp_path: Path, asked: Path, monk
 
 def test_what_is_kept_belongs_to_its_weights_and_tests(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    path, model = tmp_path / "tested.json", nn.BatchNorm1d(3)
+    path, model = tmp_path / "tested.jsonl", nn.BatchNorm1d(3)
     read_tested(path, model, "these").add("clean", torch.tensor([[1, 2], [3, 4]]), {"a.jpg": "cut short"})
     again = read_tested(path, model, "these")
     assert {name: each.tolist() for name, each in again.counts.items()} == {"clean": [[1, 2], [3, 4]]}
@@ -125,7 +125,8 @@ def test_what_is_kept_belongs_to_its_weights_and_tests(tmp_path: Path) -> None:
     assert not read_tested(path, model, "these").counts
     model.num_batches_tracked -= 1
     assert read_tested(path, model, "these").counts
-    for broken in ('{"digest"', "[]", "{}", "7"):
+    head, line = path.read_text().splitlines()
+    for broken in ("", "7", line, f"{head}\n{line[:20]}", f"{head}\n7", f"{head}\n{{}}"):
         path.write_text(broken)
         assert not read_tested(path, model, "these").counts
 
@@ -147,10 +148,10 @@ def test_pictures_that_were_damaged_before_are_still_said(tmp_path: Path) -> Non
 
     with streaming._drawn() as home:
         torch.manual_seed(0)
-        model, kept = streaming.ConvNet(num_classes=3), tmp_path / "tested.json"
+        model, kept = streaming.ConvNet(num_classes=3), tmp_path / "tested.jsonl"
         with pytest.raises(KeyboardInterrupt):
             judge(stop=True).at_the_end(model, kept)
-        assert json.loads(kept.read_text())["damaged"]
+        assert json.loads(kept.read_text().splitlines()[1])["damaged"]
         assert judge(stop=False).at_the_end(model, kept) == judge(stop=False).at_the_end(model)
 
 
@@ -160,8 +161,9 @@ def test_a_file_of_other_weights_is_not_used(tmp_path: Path) -> None:
     runner = Runner(EXPERIMENT, tmp_path, CPU)
     (record,) = run_fleets(runner, ["XE"], [0])
     before = settled(record)
-    wrong = {"digest": "0" * 64, "counts": {name: [[0, 1]] * 3 for name in ("clean", "mixed")}, "damaged": {}}
-    record.with_name("tested.json").write_text(json.dumps(wrong))
+    wrong = [{"test": name, "counts": [[0, 1]] * 3, "damaged": {}} for name in ("clean", "mixed")]
+    lines = [{"version": 1, "digest": "0" * 64}, *wrong]
+    record.with_name("tested.jsonl").write_text("\n".join(map(json.dumps, lines)))
     record.unlink()
     run_fleets(runner, ["XE"], [0])
-    assert settled(record) == before and not record.with_name("tested.json").exists()
+    assert settled(record) == before and not record.with_name("tested.jsonl").exists()

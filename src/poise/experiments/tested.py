@@ -1,6 +1,7 @@
 """The test sets that a run has behind it, kept one by one until its record is written: tests of ImageNet-C take hours.
 
-    <run>/tested.json    whose weights and which tests, as a digest; right answers and examples per class of every set
+    <run>/tested.jsonl    whose weights and which tests, as a digest; then for every set a line with right answers and
+                          examples per class
 
 A file that belongs to other weights or other tests, or that cannot be read, is not used: all sets are tested again.
 """
@@ -11,7 +12,6 @@ import json
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from poise.distributed import rank, share
 from poise.whole import new_file
 
-FILE = "tested.json"
+FILE = "tested.jsonl"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,38 +27,44 @@ class Tested:
     """Counts [L, 2] by test set, and the pictures that could not be decoded on the way; kept where there is a path."""
 
     path: Path | None = None
-    digest: str = ""
+    lines: list[str] = field(default_factory=list)
     counts: dict[str, Tensor] = field(default_factory=dict)
     damaged: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, counts: Tensor, damaged: dict[str, str]) -> None:
-        """One more set; the first process writes all of them down, and does not wait for the disk."""
+        """One more set; the first process writes it down, and does not wait for the disk."""
         self.counts[name] = counts
-        self.damaged.update(damaged)
         if self.path is None or rank() > 0:
             return
-        held = {"digest": self.digest, "counts": {name: each.tolist() for name, each in self.counts.items()}}
+        self.lines.append(json.dumps({"test": name, "counts": counts.tolist(), "damaged": damaged}))
         with new_file(self.path, within=self.path.parent) as stream:
-            stream.write(json.dumps({**held, "damaged": self.damaged}).encode())
+            stream.write("\n".join(self.lines).encode())
 
 
 def read_tested(path: Path | None, model: nn.Module, *tests: object) -> Tested:
     """What the first process finds of these weights and these tests, in all processes."""
     if path is None:
         return Tested()
-    digest, held = share(_found(path, model, tests) if rank() == 0 else ("", {}))
-    counts = {name: torch.tensor(each) for name, each in held.get("counts", {}).items()}
-    return Tested(path, digest, counts, dict(held.get("damaged", {})))
+    lines = share(_found(path, _digest(model, tests)) if rank() == 0 else [])
+    sets = [json.loads(line) for line in lines[1:]]
+    counts = {each["test"]: torch.tensor(each["counts"]) for each in sets}
+    return Tested(path, lines, counts, {name: why for each in sets for name, why in each["damaged"].items()})
 
 
-def _found(path: Path, model: nn.Module, tests: tuple[object, ...]) -> tuple[str, dict[str, Any]]:
+def _found(path: Path, digest: str) -> list[str]:
+    """The lines of the file, or the first one of a new file."""
+    head = json.dumps({"version": 1, "digest": digest})
+    try:
+        lines = path.read_text().splitlines()
+        whole = all({"test", "counts", "damaged"} == set(json.loads(line)) for line in lines[1:])
+    except (OSError, ValueError, TypeError):
+        return [head]
+    return lines if whole and lines[:1] == [head] else [head]
+
+
+def _digest(model: nn.Module, tests: tuple[object, ...]) -> str:
     digest = sha256(repr(tests).encode())
     for name, tensor in model.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    try:
-        held = json.loads(path.read_text())
-        ours = bool(held["digest"] == digest.hexdigest())
-    except (OSError, ValueError, KeyError, TypeError):
-        ours = False
-    return digest.hexdigest(), held if ours else {}
+    return digest.hexdigest()
