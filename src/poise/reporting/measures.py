@@ -85,7 +85,7 @@ def _levels(name: str, results: Results, order: Sequence[str]) -> Markup:
 def _dots(title: str, kinds: Mapping[str, Seeds], order: Sequence[str]) -> Markup:
     """A row for each method, its kinds in two lanes, with the mean of each as a line and as a number."""
     x = scale_of([value for seeds in kinds.values() for values in seeds.values() for value in values], 12, WIDTH - 12)
-    bottom = 32 + _HIGH * len(order)
+    bottom = 38 + _HIGH * len(order)
     named = [f"{('filled', 'hollow')[place]}: {kind}" for place, kind in enumerate(kinds) if kind]
     parts = [words(12, 14, title, "title"), words(12, 27, "; ".join(named), "small")]
     for row, method in enumerate(order):
