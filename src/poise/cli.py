@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -39,6 +38,8 @@ app.command()(bench)
 def _say_version(asked: bool) -> None:
     """Torch's is read from its package, which is not imported."""
     if asked:
+        from importlib import metadata
+
         try:
             torch = f"torch {metadata.version('torch')}"
         except metadata.PackageNotFoundError:
