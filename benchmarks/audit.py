@@ -13,9 +13,9 @@ import json
 import resource
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
+from places import to_write
 from torch import Tensor
 
 import poise
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--corruptions", default="fast")
     parser.add_argument("--probes", type=int, default=16)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=to_write)
     words = parser.parse_args()
     device = torch.device(words.device)
     torch.manual_seed(0)

@@ -13,16 +13,23 @@ import sys
 from pathlib import Path
 
 from poise.reporting.audits import load_audit, point_of
+from poise.reporting.files import RecordError
 
 TARGET = Path(__file__).parents[1] / "src" / "poise" / "reporting" / "audit_references.json"
 
 
 def main(words: list[str]) -> None:
+    if not words:
+        raise SystemExit('name the audits: "NAME=FOLDER" ...')
     rows = []
     for word in words:
         name, _, folder = word.rpartition("=")
-        point = point_of(load_audit(Path(folder)).facts)
-        assert name and point is not None, word
+        try:
+            point = point_of(load_audit(Path(folder)).facts)
+        except RecordError as error:
+            raise SystemExit(str(error)) from None
+        if not name or point is None:
+            raise SystemExit(f"{word} is no NAME=FOLDER of an audit that has a point on the plane")
         near, far = ([round(end, 4) for end in side] for side in (point.near, point.far))
         rows.append({"name": name, "near": near, "far": far})
     lines = ",\n".join(f" {json.dumps(row)}" for row in rows)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from places import to_read, to_write
 from torch import Tensor
 
 from poise import XE, CrossEntropy, GradientUtility, Standard, Steps, TopBottom, resnet56
@@ -46,19 +47,26 @@ def compare(a: Tensor, b: Tensor) -> dict[str, float]:
     return {"rank correlation": rank_correlation(a, b), "bottom-256 in common": low, "top-256 in common": high}
 
 
+def array(path: Path) -> Tensor:
+    try:
+        return torch.from_numpy(np.load(path))
+    except (ValueError, EOFError):
+        raise SystemExit(f"{path} is not an .npy file of numbers") from None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("images", type=Path)
-    parser.add_argument("labels", type=Path)
+    parser.add_argument("images", type=to_read)
+    parser.add_argument("labels", type=to_read)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     torch.manual_seed(0)
     device = torch.device(arguments.device)
-    images = torch.from_numpy(np.load(arguments.images)).to(device).permute(0, 3, 1, 2).float().div(255)
-    labels = torch.from_numpy(np.load(arguments.labels)).to(device).long()
+    images = array(arguments.images).to(device).permute(0, 3, 1, 2).float().div(255)
+    labels = array(arguments.labels).to(device).long()
     epoch_steps = len(images) // arguments.batch
     total = arguments.epochs * epoch_steps
     model = resnet56(10).to(device, memory_format=torch.channels_last)

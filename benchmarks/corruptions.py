@@ -14,10 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
+from places import to_write
 from timing import seconds
 from torch import Tensor
 
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--whole", action="store_true", help="all of CIFAR-10-C")
     parser.add_argument("--imagenet", type=int, default=0, metavar="N", help="throughput on N images of 224 px")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     record: dict[str, object] = {"torch": torch.__version__, "device": str(device), "threads": torch.get_num_threads()}

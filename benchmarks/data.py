@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 import numpy as np
 import torch
+from places import to_write
 from timing import seconds
 
 from poise import XE, Chain, PatchGaussian, Standard, resnet56
@@ -66,7 +66,7 @@ def xe_epoch(loader: DeviceLoader, model: torch.nn.Module, optimizer: torch.opti
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     rows = {"open CIFAR-10, train and test": seconds(lambda: open_whole("cifar10"), device)}

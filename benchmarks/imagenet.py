@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from places import to_write
 from torch.utils.data import DataLoader
 
 from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, TopBottom, resnet_v2_50
@@ -234,7 +235,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--pictures", type=int, default=3000, help="JPEGs to draw, a hundred at least")
     parser.add_argument("--seconds", type=int, default=170, help="stop after so long")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     bench = Bench(torch.device(arguments.device), arguments.out, arguments.seconds)
     signal.signal(signal.SIGALRM, _over)

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from places import to_read
+
 BEGIN, END = "<!-- measured by benchmarks/imagenet.py -->", "<!-- end -->"
 STEPS, EPOCHS, BATCH, EARLY, LATE = 1251, 90, 1024, 5, 60
 GRADIENTS, EMBEDDINGS = 25_549_352 * 4, BATCH * 2048 * 4  # bytes
@@ -117,16 +119,31 @@ def section(found: dict[str, Any], cores: int, price: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("measured", type=Path)
+    parser.add_argument("measured", type=to_read)
     parser.add_argument("--cores", type=int, default=16, help="that decode for each GPU")
     parser.add_argument("--price", type=float, default=3.0, help="of a GPU-hour, in dollars")
-    parser.add_argument("--write", type=Path, help="a page with the marks to write between")
+    parser.add_argument("--write", type=to_read, help="a page with the marks to write between")
     arguments = parser.parse_args()
-    text = section(json.loads(arguments.measured.read_text()), arguments.cores, arguments.price)
+    text = section(measured(arguments.measured), arguments.cores, arguments.price)
     print(text)
     if arguments.write is not None:
-        before, rest = arguments.write.read_text().split(BEGIN)
-        arguments.write.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+        page = arguments.write.read_text()
+        if page.count(BEGIN) != 1 or END not in page.partition(BEGIN)[2]:
+            raise SystemExit(f"{arguments.write} has no place for it: put {BEGIN} and {END} where it belongs")
+        before, _, rest = page.partition(BEGIN)
+        arguments.write.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+
+
+def measured(path: Path) -> dict[str, Any]:
+    """What benchmarks/imagenet.py wrote."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        missing = {"rates", "jpegs", "device", "cores", "versions", "commit"} - set(found)
+    except (ValueError, TypeError) as error:
+        raise SystemExit(f"{path} is not what benchmarks/imagenet.py writes: {error}") from None
+    if missing:
+        raise SystemExit(f"{path} is not what benchmarks/imagenet.py writes: it has no {', '.join(sorted(missing))}")
+    return found
 
 
 if __name__ == "__main__":

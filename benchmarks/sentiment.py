@@ -16,10 +16,10 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
+from places import to_write
 
 from poise.data.sentences import TokenLoader, tokens_of
 from poise.experiments.environment import surroundings
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--phrases", type=int, default=PHRASES)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     data = phrases(min(arguments.phrases, sum(LENGTHS)), device)

@@ -16,9 +16,9 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 
 import torch
+from places import to_write
 from torch import Tensor, nn
 
 from poise import FCL, XE, CrossEntropy, Gaussian, GradientUtility, InfoNCE, LeNet, TopBottom, resnet56
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="also with torch.compile")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--contrast", type=int, nargs="*", default=[128, 256], help="batch sizes for the contrast")
-    parser.add_argument("--out", type=Path, help="write the numbers as JSON")
+    parser.add_argument("--out", type=to_write, help="write the numbers as JSON")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     threads = f"{platform.machine()}, {torch.get_num_threads()} threads"

@@ -76,6 +76,9 @@ def judged(number: int, size: int) -> dict[str, Any]:
         damaged: dict[Path, str] = {}
         train = Pictures(open_part(home, "train"), RandomCrop(16), damaged=damaged)
         test = Pictures(open_part(home, "val"), CentreCrop(16, 16), damaged=damaged)
-        judge = Judge(EXPERIMENT, Task(train, None, {"clean": lambda device: test}, 3), torch.device("cpu"))
-        said = judge.at_the_end(ConvNet(num_classes=3))
+        model, kept, asked = ConvNet(num_classes=3), home.parent / "tested.jsonl", [test]
+        judge = Judge(EXPERIMENT, Task(train, None, {"clean": lambda device: asked.pop()}, 3), torch.device("cpu"))
+        said = judge.at_the_end(model, kept)
+        share(None)
+        assert judge.at_the_end(model, kept) == said  # no process asks for the test again
         return {"counts": said["classes"]["clean"], "damaged": [Path(path).name for path in said["damaged"]]}

@@ -3,15 +3,17 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import typer
 from data_sets import digits, idx_files, write_folder
 
-from poise import cli
+from poise import __version__, cli
 from poise.commands.data import data
 from poise.data import cache, catalogue
 
@@ -63,6 +65,25 @@ def test_the_list_is_not_cut_in_a_pipe() -> None:
     assert [row.split()[0] for row in rows] == ["set", *catalogue.CATALOGUE]
     for row, each in zip(rows[1:], catalogue.CATALOGUE.values(), strict=True):
         assert each.about in row and row.rstrip().endswith(each.licence)
+
+
+def test_a_narrow_list_cuts_nothing(monkeypatch, capsys) -> None:
+    """It folds."""
+    monkeypatch.setenv("COLUMNS", "44")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # as on a terminal
+    assert poise(monkeypatch, "data", "list") == 0
+    shown = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+    assert "…" not in shown and all(len(row) <= 44 for row in shown.splitlines())
+    assert [row.split()[0] for row in shown.splitlines() if row[0] != " "] == ["set", *catalogue.CATALOGUE]
+
+
+@pytest.mark.parametrize("words", ["list", "--version", "data where"])
+def test_an_output_that_is_full_or_closed(words: str) -> None:
+    command = f"{sys.executable} -m poise {words}"
+    full = subprocess.run(f"{command} > /dev/full", shell=True, stderr=subprocess.PIPE, text=True)
+    assert (full.returncode, full.stderr) == (1, "poise: the output cannot be written: No space left on device\n")
+    closed = subprocess.run(f"{command} >&-", shell=True, stderr=subprocess.PIPE, text=True)
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 def test_a_failure_is_one_sentence_and_exit_code_1(tmp_path: Path, monkeypatch) -> None:
@@ -198,6 +219,37 @@ def test_lists_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     assert rows == {**dict.fromkeys(catalogue.CATALOGUE), "mnist": str(folder)}
 
 
+def test_data_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    assert poise(monkeypatch, "data", "check", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert poise(monkeypatch, "data", "get", "mnist", "--from", str(folder), "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "mnist", "way": str(folder), "error": None}]
+    assert poise(monkeypatch, "data", "check", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "mnist", "state": "right", "error": None}]
+    assert poise(monkeypatch, "data", "where", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"folder": str(tmp_path / "cache")}
+    end = poise(monkeypatch, "data", "get", "mnist", "imagenet", "--json")
+    good, bad = json.loads(capsys.readouterr().out)
+    assert good == {"name": "mnist", "way": f"already here, by {folder}", "error": None}
+    assert (bad["name"], bad["way"], f"poise: {bad['error']}") == ("imagenet", None, end)
+
+
+def test_the_version_needs_no_torch() -> None:
+    start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', '--version']"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{start}; from poise import cli; cli.run()"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"poise {__version__}, torch {metadata.version('torch')}\n"
+
+
+def test_every_command_that_says_something_says_it_in_json() -> None:
+    """Those without --json would have no answer for a script."""
+    commands = {**typer.main.get_command(cli.app).commands, **typer.main.get_command(data).commands}
+    without = [name for name, each in commands.items() if "--json" not in {o for p in each.params for o in p.opts}]
+    assert without == ["data"]
+
+
 @pytest.mark.miniature
 def test_bench_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     words = ("bench", "--share", "0.005", "--epochs", "1", "--device", "cpu", "--json")
@@ -205,9 +257,8 @@ def test_bench_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     shown = capsys.readouterr().out
     assert json.loads(shown) == json.loads((tmp_path / "times.json").read_text())
     assert all(value > 0 for row in json.loads(shown)["seconds"].values() for value in row.values())
-    assert str(poise(monkeypatch, *words, "--out", str(tmp_path / "no" / "x"))).startswith(
-        f"poise: {tmp_path}/no/x cannot"
-    )
+    assert poise(monkeypatch, *words, "--out", str(tmp_path / "no" / "x")) == 2  # before anything is measured
+    assert "no is no folder: make it first" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,13 @@
 """The prediction of hours: its model, in numbers that can be done by hand."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from benchmarks.imagenet_hours import BEGIN, END, Cluster, hours, predicted_table, section, speed, step_seconds
+from benchmarks.imagenet_hours import BEGIN, END, Cluster, hours, main, predicted_table, section, speed, step_seconds
+
+MEASURED = Path(__file__).parents[1] / "results" / "benchmarks" / "imagenet-2-cores.json"
 
 
 def rates(**other: float) -> dict[str, dict[str, float]]:
@@ -68,3 +73,32 @@ def test_the_page_says_what_is_measured_and_what_predicted() -> None:
     text = section({**found, "versions": {"torch": "2"}}, 16, 3.0)
     assert "| measured |" in text and "| predicted |" in text and "| 64 GPUs | 16 of 1024 |" in text
     assert BEGIN not in text and END not in text
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:
+    monkeypatch.setattr(sys, "argv", ["imagenet_hours.py", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return end.value.code
+
+
+def test_a_file_that_is_wrong_is_one_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
+    assert ended(monkeypatch, tmp_path / "nowhere.json") == 2
+    assert f"error: argument measured: {tmp_path}/nowhere.json is not there" in capsys.readouterr().err
+    for content, why in (("{", "Expecting property name"), ("[]", "it has no commit"), ('{"rates": {}}', "it has no")):
+        (tmp_path / "x.json").write_text(content)
+        end = str(ended(monkeypatch, tmp_path / "x.json"))
+        assert end.startswith(f"{tmp_path}/x.json is not what benchmarks/imagenet.py writes: ") and why in end
+
+
+def test_the_page_is_written_between_its_marks_or_left(tmp_path: Path, monkeypatch, capsys) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    monkeypatch.setattr(sys, "argv", ["imagenet_hours.py", str(MEASURED), "--write", str(page)])
+    main()
+    text = page.read_text()
+    assert text == f"before\n{BEGIN}\n\n{capsys.readouterr().out.strip()}\n\n{END}\nafter\n"
+    for broken in ("before\nafter\n", f"{END}\n{BEGIN}\n"):
+        page.write_text(broken)
+        assert "has no place for it" in str(ended(monkeypatch, MEASURED, "--write", page))
+        assert page.read_text() == broken

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from typing import NoReturn
+from pathlib import Path
+from typing import NoReturn, TextIO
 
 
 class Interrupted(BaseException):
@@ -12,6 +14,7 @@ class Interrupted(BaseException):
 
 
 def main() -> None:
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     signal.signal(signal.SIGINT, _interrupt)
     try:
         _run()
@@ -33,6 +36,11 @@ def _run() -> None:
         if error.name not in ("typer", "rich", "numpy"):
             raise
         sys.exit('the command line needs a few packages more: pip install "poise[cli]"')
+
+
+def _nowhere() -> TextIO:
+    """For a stream that the shell has closed, as `>&-` does."""
+    return Path(os.devnull).open("w")
 
 
 def _interrupt(*_: object) -> NoReturn:

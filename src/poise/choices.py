@@ -22,6 +22,12 @@ def require_known(kind: str, name: str, names: Iterable[str]) -> None:
         raise ValueError(f"no {kind} is called {name!r}: did you mean {near[0]!r}? There are {every}")
 
 
+def require_folder_name(kind: str, name: str) -> None:
+    """ValueError unless a folder can be called so, and lies where it is made."""
+    if not name.strip(". ") or any(letter in name for letter in "/\\\0"):
+        raise ValueError(f"{kind} is called {name!r}: choose a name that a folder can have")
+
+
 def is_whole(value: Any) -> bool:
     """An int, Python's or numpy's; True, 3.0 and None are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)

@@ -5,10 +5,13 @@ Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call wa
 
 from __future__ import annotations
 
+import errno
 import sys
+from typing import Annotated
 
 import typer
 
+from poise import __version__
 from poise.commands import reproduce
 from poise.commands.audit import audit
 from poise.commands.bench import bench
@@ -32,9 +35,35 @@ app.command()(corrupt)
 app.command()(bench)
 
 
+def _say_version(asked: bool) -> None:
+    """Torch's is read from its package, which is not imported."""
+    if asked:
+        from importlib import metadata
+
+        try:
+            torch = f"torch {metadata.version('torch')}"
+        except metadata.PackageNotFoundError:
+            torch = "torch is missing"
+        typer.echo(f"poise {__version__}, {torch}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Of Poise and of torch.")
+    ] = False,
+) -> None:
+    """What goes before a command."""
+
+
 def run() -> None:
     """The whole command, with failures as one sentence."""
     try:
         app()
     except DataError as error:
         sys.exit(f"poise: {error}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
+            raise
+        sys.exit(f"poise: the output cannot be written: {error.strerror}")

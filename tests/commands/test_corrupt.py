@@ -1,6 +1,7 @@
 """`poise corrupt`, run in process: what it writes, says and returns."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -41,6 +42,27 @@ def test_a_set_in_the_official_layout(tmp_path: Path, monkeypatch, capsys) -> No
     made = np.load(out / "snow.npy")
     assert np.array_equal(made[6:12], corrupt(IMAGES, "snow", 2).permute(0, 2, 3, 1).numpy())
     assert np.load(out / "labels.npy").tolist() == list(range(6)) * 5
+
+
+def test_one_document_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
+    words = ("--corruption", "fog", "--severity", 2, "--json")
+    making = {"corruptions": ["fog"], "severities": [2], "profile": "cifar", "seed": 0, "rounding": "nearest"}
+    assert poise(monkeypatch, "cifar10", "--out", tmp_path / "c", *words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {"folder": f"{tmp_path}/c", **making, "jpeg": None, "skipped": {}}
+    assert poise(monkeypatch, "cifar10", "--sheet", tmp_path / "s.png", *words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {
+        "sheet": f"{tmp_path}/s.png",
+        "width": said["width"],
+        "height": said["height"],
+        **making,
+        "jpeg": None,
+    }
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "bad.png").write_bytes(b"no")
+    end = poise(monkeypatch, tmp_path / "photos", "--out", tmp_path / "p", "--profile", "cifar", *words)
+    assert "1 skipped:" in str(end) and list(json.loads(capsys.readouterr().out)["skipped"]) == ["bad.png"]
 
 
 def test_an_array_with_labels(tmp_path: Path, monkeypatch) -> None:
@@ -172,7 +194,7 @@ def test_a_failed_sheet_leaves_no_file(tmp_path: Path, monkeypatch) -> None:
 
     monkeypatch.setattr(Image.Image, "save", fill)
     end = poise(monkeypatch, "cifar10", "--sheet", tmp_path / "s.png", "--corruption", "contrast")
-    assert end == f"poise: {tmp_path / 's.png'}: No space left on device"
+    assert end == f"poise: {tmp_path / 's.png'}: No space left on device; free some space, or choose another --sheet"
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["x.npy"]
 
 
@@ -218,13 +240,19 @@ def test_severities_in_any_order(tmp_path: Path, monkeypatch, capsys) -> None:
     assert np.array_equal(made[:6], corrupt(IMAGES, "fog", 2).permute(0, 2, 3, 1).numpy()) and len(made) == 12
 
 
+def test_a_set_that_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatch) -> None:
+    end = poise(monkeypatch, "cifar100", "--out", tmp_path / "o", "--corruption", "fog")
+    assert end == f"poise: test_x of cifar100 is not in {tmp_path}/cache: get it with  poise data get cifar100"
+    assert not (tmp_path / "o").exists()
+
+
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch) -> None:
     def fill(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(np.lib.format, "write_array_header_1_0", fill)
     end = poise(monkeypatch, "cifar10", "--out", tmp_path / "o", "--corruption", "fog")
-    assert end == f"poise: {tmp_path / 'o/fog.npy'}: No space left on device"
+    assert end == f"poise: {tmp_path / 'o/fog.npy'}: No space left on device; free some space, or choose another --out"
 
 
 def test_a_damaged_picture_on_a_sheet_is_named(tmp_path: Path, monkeypatch) -> None:

@@ -49,21 +49,24 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_a_sentence_and_leaves_nothing_half_written(small_disk: Path, monkeypatch) -> None:
     end = str(ended(monkeypatch, "run", FILE, "--out", small_disk, "--device", "cpu", "--quiet"))
     assert end.startswith(f"poise: {small_disk}/models/") and "\n" not in end
-    assert "cannot be written (No space left on device): the run has no checkpoint yet" in end
+    assert (
+        "cannot be written (No space left on device): the run has no checkpoint yet; free some space, and the same"
+        in end
+    )
     assert not list(small_disk.rglob("*.part"))
 
 
 def test_a_read_only_disk_is_a_sentence(small_disk: Path, monkeypatch) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     end = ended(monkeypatch, "run", FILE, "--out", small_disk, "--device", "cpu", "--quiet")
-    assert end == f"poise: {small_disk / 'blobs'}: Read-only file system"
+    assert end == f"poise: {small_disk / 'blobs'}: Read-only file system; choose another --out"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_folder_is_a_sentence(tmp_path: Path, monkeypatch) -> None:
     tmp_path.chmod(0o555)
     end = ended(monkeypatch, "run", FILE, "--out", tmp_path, "--device", "cpu", "--quiet")
-    assert end == f"poise: {tmp_path / 'blobs'}: Permission denied"
+    assert end == f"poise: {tmp_path / 'blobs'}: Permission denied; choose another --out"
 
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, monkeypatch) -> None:
@@ -116,6 +119,10 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path: Path, monkeypatch, c
         (("bench", "--case", "lent"), "no case is called 'lent': did you mean 'lenet'?"),
         (("bench", "--share", "0.001"), "batch_size=128 must lie between 1 and"),
         (("run", "tests/miniature.py", "--device", "gpu"), "device 'gpu'"),
+        (
+            ("sweep", "tests/miniature.py", "--name", "../x"),
+            "a sweep is called '../x': choose a name that a folder can",
+        ),
         (("reproduce", "synthetic-mnits"), "did you mean 'synthetic-mnist'"),
     ],
 )

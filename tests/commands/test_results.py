@@ -56,6 +56,29 @@ def test_the_report_lies_in_the_folder_by_default(tmp_path: Path, monkeypatch, c
     assert "CIFAR-10-C" in (tmp_path / "all.html").read_text()
 
 
+def test_one_document_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = mnist(tmp_path)
+    assert poise(monkeypatch, "report", folder, "--json") == 0
+    page = {"page": f"{folder}/report.html", "runs": {"synthetic-mnist": len(list(folder.rglob("record.json")))}}
+    assert json.loads(capsys.readouterr().out) == page
+    assert poise(monkeypatch, "table", folder, "--json") == 0
+    shown = capsys.readouterr().out
+    assert poise(monkeypatch, "table", folder, "--format", "json") == 0
+    assert capsys.readouterr().out == shown and json.loads(shown)
+    assert poise(monkeypatch, "table", folder, "--json", "--out", tmp_path / "x.json") == 0
+    assert capsys.readouterr().out == "" and (tmp_path / "x.json").read_text() == shown
+    assert poise(monkeypatch, "table", folder, "--json", "--format", "csv") == 2
+    assert "--json and --format csv are two formats: take one" in capsys.readouterr().err
+
+
+def test_where_a_page_cannot_be_written_another_place_is_asked_for(tmp_path: Path, monkeypatch) -> None:
+    folder = mnist(tmp_path)
+    places = {tmp_path / "no/x.html": "make its folder first", tmp_path: "choose another --out"}
+    for place, remedy in places.items():
+        end = str(poise(monkeypatch, "report", folder, "--out", place))
+        assert end.startswith(f"poise: {place} cannot be written: ") and end.endswith(f"; {remedy}")
+
+
 @pytest.mark.parametrize("command", ["table", "report"])
 def test_failures_are_one_sentence(tmp_path: Path, monkeypatch, command: str) -> None:
     assert poise(monkeypatch, command, tmp_path / "none") == f"poise: {tmp_path / 'none'} is not there"

@@ -14,6 +14,8 @@ import pytest
 import torch
 from miniature import EXPERIMENT
 
+from poise import XE
+from poise.experiments.experiment import Method
 from poise.experiments.logs import Event
 from poise.experiments.runner import Runner
 from poise.experiments.trunks import quiet_steps
@@ -110,6 +112,29 @@ def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     plan = dataclasses.replace(EXPERIMENT.plan, epochs=5)
     with pytest.raises(TrainingError, match=r"another recipe \(there, here\): plan.epochs: 4, 5; use another --out"):
         run(tmp_path, dataclasses.replace(EXPERIMENT, plan=plan), methods=["FCL"], seeds=[0])
+
+
+@pytest.mark.parametrize(("one", "other"), [("FCL, 1", "fcl 1"), ("+", "XE"), ("..", "XE")])
+def test_every_method_has_a_folder_of_its_own(one: str, other: str) -> None:
+    methods = [dataclasses.replace(EXPERIMENT.methods[0], name=name) for name in (one, other)]
+    with pytest.raises(ValueError, match="needs a name whose letters and digits no other has"):
+        dataclasses.replace(EXPERIMENT, methods=tuple(methods), groups=((one, other),))
+
+
+def test_folders_are_called_after_methods_in_any_script() -> None:
+    names = {"PG+FCL": "pg-fcl", "FCL, margin": "fcl-margin", "a_b 0.1": "a-b-0.1", "方法 Ä": "方法-ä"}
+    assert {name: Method(name, XE()).folder for name in names} == names
+
+
+def test_an_experiment_has_a_method() -> None:
+    with pytest.raises(ValueError, match="blobs has no method: it needs one at least"):
+        dataclasses.replace(EXPERIMENT, methods=(), groups=())
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "../a", "a\\b"])
+def test_an_experiment_stays_in_its_folder(name: str) -> None:
+    with pytest.raises(ValueError, match="choose a name that a folder can have"):
+        dataclasses.replace(EXPERIMENT, name=name)
 
 
 def test_a_damaged_record_is_named_and_needs_no_training_once_removed(tmp_path: Path) -> None:

@@ -99,6 +99,12 @@ def test_foreign_json_is_named(tmp_path: Path, content: str) -> None:
         {"log": [3]},
         {"classes": {"BAL": [[1, 2, 3]]}},
         {"classes": {"BAL": [1]}},
+        {"classes": {"BAL": [[1, "a"]]}},
+        {"classes": {"BAL": 5}},
+        {"classes": 5},
+        {"log": 5},
+        {"log": [{"epoch": 1, "loss": 5}]},
+        {"log": [{"epoch": 1, "measures": ["a"]}]},
     ],
 )
 def test_wrong_kinds_are_named(tmp_path: Path, facts: dict[str, object]) -> None:

@@ -28,6 +28,7 @@ from poise.commands.audited import Order, Ready, lines_of, load, require_sense
 from poise.commands.fitted import Data, fitted
 from poise.commands.progress import counting
 from poise.commands.reproduce import device_of
+from poise.commands.results import told
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
 from poise.reporting.audit_page import audit_page
@@ -47,7 +48,7 @@ def carry_out(order: Order) -> None:
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
         raise typer.BadParameter("name one or two models, and --weights once for each of them")
     place = device_of(order.device)
-    with _failures(), _stoppable():
+    with _failures(order.out), _stoppable():
         _require_free(order.out, len(order.models))
         spoken = _spoken(order)
         for folder in order.beside or []:
@@ -56,7 +57,7 @@ def carry_out(order: Order) -> None:
         data, models = fitted(order, loaded, place)
     with _usage():
         require_measured(conditions, number_names(() if why_not(data.shape) else names))
-    with _failures():
+    with _failures(order.out):
         audits = []
         for each in models:
             audits.append(_audit(order, each, data, spoken))
@@ -177,7 +178,7 @@ def _usage() -> Iterator[None]:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def _failures(out: Path) -> Iterator[None]:
     """One sentence and exit code 1."""
     try:
         yield
@@ -186,7 +187,7 @@ def _failures() -> Iterator[None]:
     except ModuleNotFoundError as error:
         sys.exit(f'poise: {error.name or error} is missing: pip install "poise[experiments]"')
     except OSError as error:
-        sys.exit(f"poise: {error.filename or ''}: {error.strerror or error}")
+        sys.exit(f"poise: {told(error, out)}")
     except Exception as error:
         if not isinstance(error, RuntimeError | IndexError) and not _in_code_of_user(error):
             raise

@@ -34,6 +34,8 @@ def bench(
 
     with usage("--case"):
         require_known("case", case, CASES)
+    if out is not None and not out.parent.is_dir():
+        raise typer.BadParameter(f"{out.parent} is no folder: make it first", param_hint="--out")
     place = device_of(device)
     seconds: dict[str, dict[str, float]] = {}
     busy: dict[str, float] = {}

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-from poise.commands.results import Quiet
+from poise.commands.results import Json, Quiet
 
 
 def corrupt(
     source: Annotated[
-        str, typer.Argument(help="cifar10, cifar100, a folder of pictures, a picture, or an .npy [N, H, W, 3].")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="cifar10, cifar100, a folder of pictures, a picture, or an .npy [N, H, W, 3]."
+        ),
     ],
     out: Annotated[Path | None, typer.Option(help="A new folder, or one to go on with.")] = None,
     sheet: Annotated[
@@ -33,6 +36,7 @@ def corrupt(
     image: Annotated[int, typer.Option(help="Which picture goes on the sheet.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Corrupt images as CIFAR-10-C and ImageNet-C were made, bit by bit.
 
@@ -45,4 +49,4 @@ def corrupt(
     from poise.commands.corrupting import Order, carry_out
 
     making = (corruption, severity, profile, seed, rounding, jpeg, resize)
-    carry_out(Order(source, out, sheet, *making, labels, image, device, quiet))
+    carry_out(Order(source, out, sheet, *making, labels, image, device, quiet, json))

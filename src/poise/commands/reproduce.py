@@ -18,7 +18,7 @@ import typer
 from poise.choices import require_known
 from poise.commands.clusters import Address, Engine, GpusPerRun, Way, cluster_of
 from poise.commands.progress import bars
-from poise.commands.results import Json, Quiet, usage
+from poise.commands.results import Json, Quiet, told, usage
 
 Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; by default the recipe's.")]
@@ -98,7 +98,7 @@ def reproduce(
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A Python file with an EXPERIMENT; it is run.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with an EXPERIMENT; it is run.")],
     out: Out = Path("runs"),
     seeds: Seeds = None,
     methods: Methods = None,
@@ -165,7 +165,7 @@ def _run(
     except (TrainingError, DataError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        sys.exit(f"poise: {error.filename or out}: {error.strerror or error}")
+        sys.exit(f"poise: {told(error, out)}")
     finally:
         _wait(helpers)
         stop()

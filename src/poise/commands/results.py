@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +41,22 @@ def failures() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader has seen enough, which the command line's library answers with silence
     except OSError as error:
-        sys.exit(f"poise: {error.filename or ''}: {error.strerror or error}")
+        sys.exit(f"poise: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
+
+
+def told(error: OSError, out: Path, option: str = "--out") -> str:
+    """Which file, what is wrong with it and, if it is one of the output, what to do."""
+    if error.errno is None:
+        return str(error)  # a sentence of ours
+    ours = error.filename is None or Path(str(error.filename)).is_relative_to(out)
+    return f"{error.filename or out}: {error.strerror or error}{_remedy(error, option) if ours else ''}"
+
+
+def _remedy(error: OSError, option: str) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"; free some space, or choose another {option}"
+    cannot = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG)
+    return f"; choose another {option}" if error.errno in cannot else ""
 
 
 def write(path: Path, content: str, quiet: bool = False) -> None:
@@ -49,6 +65,7 @@ def write(path: Path, content: str, quiet: bool = False) -> None:
         with new_file(path) as stream:
             stream.write(content.encode())
     except OSError as error:
-        sys.exit(f"poise: {path} cannot be written: {error.strerror or error}")
+        made = "; make its folder first" if error.errno == errno.ENOENT else _remedy(error, "--out")
+        sys.exit(f"poise: {path} cannot be written: {error.strerror or error}{made}")
     if not quiet:
         typer.echo(str(path))

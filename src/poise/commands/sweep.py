@@ -13,11 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
+from poise.choices import require_folder_name
 from poise.commands.clusters import Address, Engine, GpusPerRun, cluster_of
 from poise.commands.clusters import Way as Engines
 from poise.commands.progress import bars
 from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, device_of, experiment_names, length_of
-from poise.commands.results import Json, Quiet, failures, usage, write
+from poise.commands.results import Json, Quiet, failures, told, usage, write
 
 What = Annotated[
     str,
@@ -107,6 +108,7 @@ def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:
             raise ValueError(f"--{length} is for the sweeps of `poise list`")
         if not file.is_file():
             raise ValueError(f"{file} is not a file")
+        require_folder_name("a sweep", name or file.stem)
         return name or file.stem, shelf.sweep_from_file(file)
 
 
@@ -134,6 +136,8 @@ def _searched(
             search_on_cluster(search, cluster) if cluster else search.run()
     except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")
+    except OSError as error:
+        sys.exit(f"poise: {told(error, out)}")
     except ModuleNotFoundError as error:
         if error.name == "ray":
             sys.exit(f"poise: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from poise.commands.results import failures, write
+from poise.commands.results import Json, failures, write
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs: one experiment, or several.")]
 
@@ -27,8 +28,9 @@ class Format(StrEnum):
 
 def table(
     folder: Folder,
-    format: Annotated[Format, typer.Option(help="csv and json have all digits.")] = Format.text,  # noqa: A002
+    format: Annotated[Format | None, typer.Option(help="csv and json have all digits; text by default.")] = None,  # noqa: A002
     out: Annotated[Path | None, typer.Option(help="A file instead of the terminal.")] = None,
+    json: Json = False,
 ) -> None:
     """Print the tables of an experiment: mean ± deviation over seeds, what is significant, and the paper's numbers.
 
@@ -36,6 +38,9 @@ def table(
 
     poise table runs --format latex --out tables.tex
     """
+    chosen = Format.json if json else format or Format.text
+    if json and format not in (None, Format.json):
+        raise typer.BadParameter(f"--json and --format {format} are two formats: take one")
     with failures():
         from poise.reporting.formats import FORMATS
         from poise.reporting.records import load
@@ -44,8 +49,8 @@ def table(
 
         tables = [table for results in load(folder) for table in tables_of(results)]
         if out is not None:
-            write(out, FORMATS[format](tables))
-        elif format == Format.text and sys.stdout.isatty():
+            write(out, FORMATS[chosen](tables), quiet=json)
+        elif chosen == Format.text and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             typer.echo(text(tables, shutil.get_terminal_size().columns, escapes=True), nl=False)
         else:
-            typer.echo(FORMATS[format](tables), nl=False)
+            typer.echo(FORMATS[chosen](tables), nl=False)

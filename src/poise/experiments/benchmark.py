@@ -132,7 +132,7 @@ def _busy(epoch: Callable[[int], object], device: torch.device) -> float | None:
     if device.type != "cuda":
         return None
     activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as seen:
+    with torch.profiler.profile(activities=activities, acc_events=True) as seen:  # without, torch warns of cycles
         begun = time.perf_counter()
         epoch(1)
         _wait(device)

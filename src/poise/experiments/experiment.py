@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from torch import nn
 
+from poise.choices import require_folder_name
 from poise.data.augment import Augmentation
 from poise.data.sentences import TokenAugmentation
 from poise.data.task import Task
@@ -56,6 +58,11 @@ class Method:
     name: str
     objective: Objective
     augment: Augmentation | TokenAugmentation | None = None
+
+    @property
+    def folder(self) -> str:
+        """Its name as that of a folder: "PG+FCL" becomes pg-fcl."""
+        return re.sub(r"(?:[^\w.]|_)+", "-", self.name.lower()).strip("-")
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,13 @@ class Experiment:
     testing: bool = True
 
     def __post_init__(self) -> None:
+        require_folder_name("an experiment", self.name)
+        if not self.methods:
+            raise ValueError(f"{self.name} has no method: it needs one at least")
+        folders = [method.folder for method in self.methods]
+        for method in self.methods:
+            if folders.count(method.folder) > 1 or not method.folder.strip("."):
+                raise ValueError(f"the method {method.name!r} needs a name whose letters and digits no other has")
         names = [method.name for method in self.methods]
         unknown = {name for group in self.groups for name in group} - set(names)
         if len(set(names)) < len(names) or unknown:

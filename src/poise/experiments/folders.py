@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,11 +26,6 @@ def _give_up() -> None:
 
 
 os.register_at_fork(after_in_child=_give_up)
-
-
-def slug(name: str) -> str:
-    """A method's name as a folder: "PG+FCL" becomes pg-fcl."""
-    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
 
 
 @contextmanager

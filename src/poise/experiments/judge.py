@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from poise.data.task import Examples, Task
 from poise.distributed import rank, sum_over_processes, union, world_size
 from poise.experiments.experiment import Experiment, Measures
 from poise.experiments.placing import placed
+from poise.experiments.tested import read_tested
 from poise.tokens import Input
 from poise.training.accuracy import count_batches, count_right
 
@@ -42,11 +44,12 @@ class Judge:
         entry = {} if self.task.validation is None else {"validation": self._validation(model)}
         return {**entry, **({"measures": watched} if watched else {})}
 
-    def at_the_end(self, model: nn.Module) -> dict[str, Any]:
-        """For the record: scores, the counts behind them, and the accuracy on validation."""
-        sets = self.task.tests if self.testing else self.task.validations
-        with _tuned():
-            counts = {name: self._count(model, make(self.device)) for name, make in sets.items()}
+    def at_the_end(self, model: nn.Module, kept: Path | None = None) -> dict[str, Any]:
+        """For the record: scores, the counts behind them, and the accuracy on validation.
+
+        kept  a file for the sets that are behind it: asked again, it goes on with the next one.
+        """
+        counts = self._all_counts(model, kept)
         measured = self._measured(self.experiment.measures, model)
         return {
             "scores": {**{name: _accuracy(each) for name, each in counts.items()}, **measured},
@@ -74,6 +77,18 @@ class Judge:
     @cached_property
     def _validation_set(self) -> tuple[Input, Tensor] | None:
         return None if self.task.validation is None else self._placed(self.task.validation)
+
+    def _all_counts(self, model: nn.Module, kept: Path | None) -> dict[str, Tensor]:
+        """[L, 2] for every set, in their order."""
+        sets = self.task.tests if self.testing else self.task.validations
+        tested = read_tested(kept, model, self.experiment.task, self.experiment.plan, self.testing, self.task.origins)
+        if isinstance(self.task.train, Pictures):
+            self.task.train.damaged.update({Path(path): why for path, why in tested.damaged.items()})
+        with _tuned():
+            for name, make in sets.items():
+                if name not in tested.counts:
+                    tested.add(name, self._count(model, make(self.device)), self._damaged())
+        return {name: tested.counts[name] for name in sets}
 
     def _damaged(self) -> dict[str, str]:
         """Streamed pictures that a process could not decode, and why."""

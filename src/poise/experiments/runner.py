@@ -28,10 +28,11 @@ from poise.data.loader import Loader
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import alone, busy, differing, slug
+from poise.experiments.folders import alone, busy, differing
 from poise.experiments.judge import Judge
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
+from poise.experiments.tested import FILE as TESTED
 from poise.experiments.trunks import beginning, quiet, quiet_steps
 from poise.models.saved import save_model
 from poise.reporting.files import write_json
@@ -93,7 +94,7 @@ class Runner:
         return self.out / self.experiment.name
 
     def record_path(self, method: Method, seed: int) -> Path:
-        return self.folder / slug(method.name) / f"seed-{seed:02d}" / "record.json"
+        return self.folder / method.folder / f"seed-{seed:02d}" / "record.json"
 
     def is_finished(self, method: Method, seed: int) -> bool:
         """Whether there is nothing left to do for a run."""
@@ -147,7 +148,7 @@ class Runner:
             "method": method.name,
             "seed": seed,
             "recipe": repr(self.experiment.recipe(method)),
-            **judge.at_the_end(model),
+            **judge.at_the_end(model, path.with_name(TESTED)),
             "log": done.log,
             "trunk": {"epochs": done.trunk} if done.trunk else None,
             "seconds": done.seconds,
@@ -160,6 +161,8 @@ class Runner:
         for name, content in judge.exhibits(model).items():
             write_json(path.with_name(f"{name}.json"), {"version": 1, **content}, indent=None)
         self.write(path, record)
+        if rank() == 0:
+            path.with_name(TESTED).unlink(missing_ok=True)
         self.listen(Event(method.name, seed, "is finished"))
 
     def write(self, path: Path, content: dict[str, Any]) -> None:

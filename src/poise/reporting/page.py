@@ -10,6 +10,7 @@ from poise.reporting.captions import spans
 from poise.reporting.document import document
 from poise.reporting.files import RecordError
 from poise.reporting.markup import Markup, element, join
+from poise.reporting.measures import measures_section
 from poise.reporting.records import Results
 from poise.reporting.sections import (
     classes_section,
@@ -22,7 +23,7 @@ from poise.reporting.sections import (
 from poise.reporting.strips import strips_section
 from poise.reporting.tables import tables_of
 
-_SECTIONS = (corruptions_section, classes_section, strips_section, curves_section)
+_SECTIONS = (corruptions_section, classes_section, measures_section, strips_section, curves_section)
 _KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
@@ -80,7 +81,7 @@ def _pictures(folder: Path) -> Markup:
         )
         for path in paths
     ]
-    return join([element("h3", "Figures of the experiment"), *shots]) if shots else Markup()
+    return join([element("h3", "Pictures of the experiment"), *shots]) if shots else Markup()
 
 
 def _data(path: Path) -> str:

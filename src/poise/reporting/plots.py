@@ -159,7 +159,7 @@ def _dot(x: float, y: float, class_: str) -> Markup:
 
 
 def _measured(entry: Mapping[str, Any], measure: str) -> float | None:
-    value = entry.get(measure, (entry.get("loss") or {}).get(measure))
+    value = {**(entry.get("measures") or {}), **(entry.get("loss") or {}), **entry}.get(measure)
     return float(value) if isinstance(value, int | float) and np.isfinite(value) else None
 
 

@@ -173,11 +173,22 @@ def _check(path: Path, content: dict[str, Any]) -> None:
     for name, score in content["scores"].items():
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
             raise RecordError(f"{path} is not a record: its score {name!r} is {score!r}, not a number")
-    if not all(isinstance(entry, dict) for entry in content.get("log") or ()):
+    log, classes = content.get("log") or [], content.get("classes") or {}
+    if not isinstance(log, list) or not all(_is_entry(entry) for entry in log):
         raise RecordError(f"{path} is not a Poise record: its log is not a list of objects")
-    for name, counts in (content.get("classes") or {}).items():
-        if not all(isinstance(count, list) and len(count) == 2 for count in counts):
+    if not isinstance(classes, dict):
+        raise RecordError(f"{path} is not a Poise record: its classes are no object")
+    for name, counts in classes.items():
+        if not isinstance(counts, list) or not all(_is_pair(count) for count in counts):
             raise RecordError(f"{path} is not a Poise record: the classes of {name!r} are not pairs of counts")
+
+
+def _is_entry(entry: object) -> bool:
+    return isinstance(entry, dict) and all(isinstance(entry.get(name) or {}, dict) for name in ("loss", "measures"))
+
+
+def _is_pair(count: object) -> bool:
+    return isinstance(count, list) and len(count) == 2 and all(isinstance(number, int) for number in count)
 
 
 @contextmanager

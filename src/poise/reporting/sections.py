@@ -35,7 +35,7 @@ def differences_section(table: Table, order: Sequence[str]) -> Markup:
         return Markup()
     note = "Dots: mean difference over common seeds; bars: 95 % interval of one column alone; filled: significant."
     numbers = element("details", element("summary", "The same as a table"), _differences(table))
-    return join([element("h3", "Differences"), element("p", note, class_="note"), _figures(drawn), numbers])
+    return join([element("h3", "Differences"), element("p", note, class_="note"), figures(drawn), numbers])
 
 
 def curves_section(results: Results, order: Sequence[str]) -> Markup:
@@ -45,7 +45,7 @@ def curves_section(results: Results, order: Sequence[str]) -> Markup:
         return Markup()
     note = "Thick: mean over seeds; thin: every seed. What falls by more than a factor of 20 is on a logarithmic scale."
     drawn = [plots.learning_curves(results, name, order) for name in names]
-    return join([element("h3", "Learning curves"), _legend(order), element("p", note, class_="note"), _figures(drawn)])
+    return join([element("h3", "Learning curves"), legend(order), element("p", note, class_="note"), figures(drawn)])
 
 
 def corruptions_section(results: Results, order: Sequence[str]) -> Markup:
@@ -56,14 +56,14 @@ def corruptions_section(results: Results, order: Sequence[str]) -> Markup:
     drawn = [plots.heat_map(method, cells[method]) for method in order if cells[method]]
     gaps = {f"{m} − {first}": subtract(cells[m], cells[first]) for m, first in pairs(results, order)}  # noqa: RUF001
     reach = max((abs(v) for gap in gaps.values() for row in gap.values() for v in row.values()), default=0) or 1.0
-    parts = [element("h3", "Accuracy per corruption and severity"), _figures(drawn)]
+    parts = [element("h3", "Accuracy per corruption and severity"), figures(drawn)]
     own = sorted({name for rows in cells.values() for name in rows} - set(CORRUPTIONS))
     if own:
         note = f"The severity of {listed(own)} is the number in the name of the test set: 5 of {own[0]}/5."
         parts.append(element("p", note, class_="note"))
     if gaps:
         maps = [plots.heat_map(title, gap, reach) for title, gap in gaps.items() if gap]
-        parts += [element("h3", "Difference to the first method of the group"), _figures(maps)]
+        parts += [element("h3", "Difference to the first method of the group"), figures(maps)]
     return join(parts)
 
 
@@ -79,7 +79,7 @@ def classes_section(results: Results, order: Sequence[str]) -> Markup:
             for place, (method, found) in enumerate(shares.items())
             if found is not None
         ]
-        parts += [element("h3", f"Accuracy per class: {name}"), _figures(drawn)]
+        parts += [element("h3", f"Accuracy per class: {name}"), figures(drawn)]
     note = "Bars: mean over seeds; whiskers: lowest and highest seed; dashed: mean of the block."
     return join([*parts, element("p", note, class_="note")]) if parts else Markup()
 
@@ -122,11 +122,14 @@ def _scrolling(names: Sequence[str], rows: Sequence[Sequence[str]], rules: froze
     return element("div", element("table", element("thead", head), element("tbody", *body)), class_="wide")
 
 
-def _figures(drawn: Sequence[Markup | None]) -> Markup:
+def figures(drawn: Sequence[Markup | None]) -> Markup:
+    """Those that there are, side by side where there is room."""
     return element("div", *(element("figure", figure) for figure in drawn if figure), class_="grid")
 
 
-def _legend(order: Sequence[str]) -> Markup:
+def legend(order: Sequence[str]) -> Markup:
+    """The colours of the methods."""
+
     def key(place: int) -> Markup:
         dot = element("rect", width=10, height=10, rx=5, class_=f"f{place % plots.COLOURS}")
         return element("svg", dot, viewBox="0 0 10 10", aria_hidden="true")

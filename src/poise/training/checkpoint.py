@@ -10,6 +10,7 @@ and the one before it is used.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -147,4 +148,6 @@ def _write(path: Path, content: bytes) -> None:
     except OSError as error:
         why = error.strerror or error
         stands = "the run stands at the checkpoint before it" if _all(path.parent) else "the run has no checkpoint yet"
-        raise TrainingError(f"{path} cannot be written ({why}): {stands}") from None
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "free some space, and the same command goes on" if full else "use another --out"
+        raise TrainingError(f"{path} cannot be written ({why}): {stands}; {remedy}") from None
