@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from poise.objectives.objective import Loss, Objective
@@ -28,3 +29,25 @@ class TrainStep(nn.Module):
     def forward(self, x: Input, y: Tensor, step: int = 0, **options: Any) -> Loss:
         """The objective's loss; `options` are its generator, scaler and given."""
         return self.objective(self.model, x, y, step, **options)  # type: ignore[arg-type]
+
+
+def over_processes(step: TrainStep) -> nn.Module:
+    """A step wrapped in DDP, whose buckets are settled: the same after every start.
+
+    DDP lays its buckets out once more after its first backward pass, in the order in which the gradients came. What
+    more than two processes add up depends on that layout in the last bit, so a run that goes on would end beside one
+    that never stopped. Here the first pass is over before a run begins: it touches every weight, in the order of the
+    model, and changes none.
+    """
+    wrapped = nn.parallel.DistributedDataParallel(step)
+    objective, step.objective = step.objective, _touch
+    wrapped(torch.empty(0), torch.empty(0)).total.backward()
+    step.objective = objective
+    step.zero_grad(set_to_none=True)
+    return wrapped
+
+
+def _touch(model: Any, x: Input, y: Tensor, step: int = 0, **options: Any) -> Loss:
+    """The sum of all weights that learn."""
+    total = sum((each.sum() for each in model.parameters() if each.requires_grad), torch.zeros(()))
+    return Loss(total, {}, total.detach())
