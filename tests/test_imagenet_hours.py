@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.imagenet_hours import BEGIN, END, Cluster, hours, main, predicted_table, section, speed, step_seconds
+from benchmarks.imagenet_hours import (
+    BEGIN,
+    END,
+    Cluster,
+    decoded_per_core,
+    hours,
+    main,
+    predicted_table,
+    section,
+    speed,
+    step_seconds,
+)
 
 MEASURED = Path(__file__).parents[1] / "results" / "benchmarks" / "imagenet-2-cores.json"
 
@@ -17,6 +28,7 @@ def rates(**other: float) -> dict[str, dict[str, float]]:
         "XE, batch 256, synthetic, engine": 2048.0,
         "XE, batch 256, JPEGs, engine": 9000.0,
         "FCL, batch 256, synthetic, engine": 512.0,
+        "FCL, batch 256, JPEGs, engine": 500.0,
         "XE, batch 128, synthetic, engine, no graph": 1280.0,
         "FCL, batch 128, synthetic, engine, no graph": 640.0,
         "XE, batch 16, synthetic, engine, no graph": 160.0,
@@ -73,6 +85,17 @@ def test_the_page_says_what_is_measured_and_what_predicted() -> None:
     text = section({**found, "versions": {"torch": "2"}}, 16, 3.0)
     assert "| measured |" in text and "| predicted |" in text and "| 64 GPUs | 16 of 1024 |" in text
     assert BEGIN not in text and END not in text
+    assert "Still to be measured: XE, batch 256, JPEGs, plain; FCL, batch 256, JPEGs, plain; " in text
+    assert "the speed of the graph, at a batch of 256" in text
+    compiled = {"rates": rates(**{"XE, batch 256, synthetic, engine, compiled": 4096.0})}
+    assert "the speed of the graph, compiled for XE, at" in section({**found, **compiled, **VERSIONS}, 16, 3.0)
+
+
+def test_a_core_decodes_as_it_does_while_all_are_at_work() -> None:
+    assert decoded_per_core(rates()) == 300
+    many = rates(**{"decode, 16 workers": 3200.0, "decode from shards, 16 workers": 4800.0})
+    assert decoded_per_core(many) == 200
+    assert step_seconds(many, "XE", Cluster(8, 1e12, 0.0, 2, 3.0)) == (pytest.approx(128 / 400), "decoding")
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:

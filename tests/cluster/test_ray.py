@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -167,7 +168,47 @@ def test_a_missing_ray_is_one_sentence(what: str, tmp_path: Path, monkeypatch) -
 def test_a_place_where_nobody_listens_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
     words = ["--engine", "ray", "--address", "127.0.0.1:1", "--out", str(tmp_path)]
     end = command(monkeypatch, "run", "tests/miniature.py", *words)
-    assert end == "poise: no Ray answers at 127.0.0.1:1: Connection refused"
+    assert end == f"poise: no Ray answers at 127.0.0.1:1: Connection refused; {ELSE}"
+
+
+ELSE = "start one (ray start --head), give another --address, or none for a Ray of this machine's own"
+
+
+@needs_ray
+def test_an_address_that_a_ray_left_behind_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
+    """What "auto" finds where the last Ray was not stopped in order: a file with the address of nobody."""
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)  # none runs, whatever this machine is at
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda folder: "127.0.0.1:1")
+    with pytest.raises(TrainingError, match=r"no Ray answers at \S+:1: Connection refused; start one"):
+        run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster(address="auto"))
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda folder: None)
+    with pytest.raises(TrainingError, match="no Ray runs on this node: start one"):
+        run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster(address="auto"))
+
+
+@needs_ray
+@pytest.mark.parametrize(
+    ("says", "sentence"), [(b"", "nothing came in 0.5 seconds"), (b"220 hi\r\n", "something else does")]
+)
+def test_a_place_that_is_not_rays_is_one_sentence(says: bytes, sentence: str, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("poise.experiments.connection._PATIENCE", 0.5)
+    monkeypatch.setattr("poise.experiments.connection._SILENCE", 0.1)
+
+    def answer(place: socket.socket) -> None:
+        with place.accept()[0] as line:
+            line.sendall(says)
+            while line.recv(100):  # until the other one hangs up
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        address = f"127.0.0.1:{place.getsockname()[1]}"
+        answering = threading.Thread(target=answer, args=(place,))
+        answering.start()
+        with pytest.raises(TrainingError, match=f"no Ray answers at {address}: {sentence}; start one"):
+            run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster(address=address))
+        answering.join()
+    waited = f"Ray at {address} is asked, and has not answered yet\n"
+    assert capsys.readouterr().err == ("" if says else waited)
 
 
 def test_ray_and_torchrun_do_not_mix(tmp_path: Path, monkeypatch) -> None:

@@ -185,7 +185,8 @@ def test_the_command(folder: Path, tmp_path: Path, monkeypatch) -> None:
     assert "imagenet is not in" in str(run("shard", str(out)).exception)
     done = run("shard", str(out), "--from", str(folder), "--pictures", "20")
     assert done.stdout == f"{out}: 45 pictures to train on, 10 for validation\n"
-    assert run("get", "imagenet", "--from", str(out)).exit_code == 0
+    for place, said in ((folder, f"{folder}"), (out, f"{out}"), (out, f"already here, by {out}")):
+        assert run("get", "imagenet", "--from", str(place)).stdout == f"imagenet: {said}\n"  # from now on
     assert "holds shards of 20 pictures" in str(run("shard", str(out), "--from", str(folder)).exception)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("Dear")

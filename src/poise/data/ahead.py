@@ -79,7 +79,7 @@ class Ahead:
             self._pictures.note(damaged)
             seen += len(labels) + len(damaged)
             if len(labels) > 0:
-                slot.images[filled : filled + len(labels)] = images
+                slot.pixels[filled : filled + len(labels)] = images.numpy()
                 slot.labels[filled : filled + len(labels)] = labels
                 filled += len(labels)
         if filled == 0:
@@ -107,6 +107,7 @@ class _Slot:
     def __init__(self, size: int, side: int, device: torch.device) -> None:
         self.cuda = device.type == "cuda"
         self.images = torch.empty(size, side, side, 3, dtype=torch.uint8, pin_memory=self.cuda)
+        self.pixels = self.images.numpy()  # to write: torch would wake a thread on every core, which has to decode
         self.labels = torch.empty(size, dtype=torch.int64, pin_memory=self.cuda)
         self.staged = [each.to(device) for each in (self.images, self.labels)] if self.cuda else []
         self.side: Any = torch.cuda.Stream(device) if self.cuda else None  # type: ignore[no-untyped-call]

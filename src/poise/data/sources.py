@@ -33,10 +33,10 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
     """
     data_set = find(name)
     source = None if source is None else given(source)
-    if not again and (here := _here(name)):  # before any lock, which a read-only cache would refuse
+    if not again and (here := _here(data_set, source)):  # before any lock, which a read-only cache would refuse
         return here
     with lock(name, lambda: progress(f"waiting for another process that gets {name}", 0, None)):
-        if not again and (here := _here(name)):  # by a process that we waited for
+        if not again and (here := _here(data_set, source)):  # by a process that we waited for
             return here
         if isinstance(data_set, FolderSet):
             return _link(data_set, source)
@@ -62,9 +62,13 @@ def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
     raise DataNotFound(f"{data_set.name} could not be had. " + "; ".join(failures))
 
 
-def _here(name: str) -> str | None:
-    manifest = manifest_of(name)
-    return None if manifest is None else f"already here, by {manifest['way']}"
+def _here(data_set: DataSet | FolderSet, source: Path | None) -> str | None:
+    """By which way a set came; None if it did not, or is to lie in another folder from now on."""
+    manifest = manifest_of(data_set.name)
+    if manifest is None:
+        return None
+    moves = isinstance(data_set, FolderSet) and source is not None and str(source.resolve()) != manifest.get("path")
+    return None if moves else f"already here, by {manifest['way']}"
 
 
 def _store(data_set: DataSet, found: Files, way: str) -> None:

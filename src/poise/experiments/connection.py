@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Literal
 from uuid import uuid4
@@ -19,6 +19,10 @@ from uuid import uuid4
 from poise.training.errors import TrainingError
 
 _STORE = 100_000_000  # bytes: recipes and events are small
+_SILENCE, _PATIENCE = 3, 10  # seconds
+_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # Ray speaks gRPC, so HTTP/2: both sides begin with a frame of settings, kind 4
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
+_ELSE = "start one (ray start --head), give another --address, or none for a Ray of this machine's own"
 
 
 @dataclass(frozen=True)
@@ -52,14 +56,16 @@ def connected(cluster: Cluster) -> Iterator[Any]:
             ray: Any = import_module("ray")
         except ModuleNotFoundError:
             raise ModuleNotFoundError('ray is missing: pip install "poise[cluster]"', name="ray") from None
-        _require_answer(cluster.address)
         small = {"include_dashboard": False, "object_store_memory": _STORE} if cluster.address is None else {}
+        place = _found(cluster.address)
         try:
-            ray.init(address=cluster.address or "local", log_to_driver=False, logging_level=logging.ERROR, **small)
+            with _told(place):
+                _require_answer(place)
+                ray.init(address=place or "local", log_to_driver=False, logging_level=logging.ERROR, **small)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             why = (str(error) or type(error).__name__).splitlines()[0]
             token = "; if it asks for a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN" if cluster.address else ""
-            raise TrainingError(f"no Ray at {cluster.address or 'this machine'}: {why}{token}") from None
+            raise TrainingError(f"no Ray at {place or 'this machine'}: {why}{token}") from None
         try:
             with redirect_stdout(sys.stderr):  # where Ray speaks of lost workers; ours is for results
                 yield ray
@@ -73,15 +79,47 @@ def _token() -> str:
     return uuid4().hex
 
 
+def _found(address: str | None) -> str | None:
+    """Where "auto" leads: to the Ray of this node, or to the last one that was started here, which may be gone."""
+    if address != "auto":
+        return address
+    try:
+        return str(import_module("ray._private.services").canonicalize_bootstrap_address(address))
+    except (ImportError, AttributeError):  # a Ray that keeps it elsewhere: it looks for itself, in its own time
+        return address
+    except ConnectionError:
+        raise TrainingError(f"no Ray runs on this node: {_ELSE}") from None
+
+
+@contextmanager
+def _told(address: str | None) -> Iterator[None]:
+    """Says whom we wait for, if it takes long."""
+    sentence = f"Ray at {address} is asked, and has not answered yet" if address else "a Ray is started on this machine"
+    timer = threading.Timer(_SILENCE, partial(print, sentence, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _require_answer(address: str | None) -> None:
-    """A sentence for a place where nobody listens: Ray itself would look for minutes."""
+    """A sentence for a place where no Ray listens: Ray itself would look for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
+    secret = os.environ.get("RAY_USE_TLS", "0") not in ("", "0")
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as line:
+            line.sendall(b"" if secret else _HELLO)
+            answer = _SETTINGS if secret else line.recv(9)
+    except TimeoutError:
+        raise TrainingError(f"no Ray answers at {address}: nothing came in {_PATIENCE} seconds; {_ELSE}") from None
     except OSError as error:
-        raise TrainingError(f"no Ray answers at {address}: {error.strerror or error}") from None
+        raise TrainingError(f"no Ray answers at {address}: {error.strerror or error}; {_ELSE}") from None
+    if answer[3:4] != _SETTINGS[3:4]:
+        raise TrainingError(f"no Ray answers at {address}: something else does; {_ELSE}")
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from poise.schedules import as_schedule
 from poise.training.average import Average
 from poise.training.errors import TrainingError
 from poise.training.plan import Plan
-from poise.training.step import TrainStep
+from poise.training.step import TrainStep, over_processes
 from poise.training.tables import Tables
 
 _WARM_UP = 3
@@ -113,8 +113,8 @@ class Engine:
         replicas = [f"a fleet of {self._data.replicas}"] if self._data.replicas > 1 else []
         return ", ".join([*compiled, *captured, self._plan.precision, *processes, *replicas])
 
-    def _wrapped(self, step: nn.Module) -> nn.Module:
-        return nn.parallel.DistributedDataParallel(step) if world_size() > 1 else step
+    def _wrapped(self, step: TrainStep) -> nn.Module:
+        return over_processes(step) if world_size() > 1 else step
 
     def _local_size(self) -> int:
         size, rest = divmod(self._data.batch_size, world_size())
