@@ -33,6 +33,7 @@ CONTRACTS = {
             "effects",
             "errors",
             "examples",
+            "families",
         ),
         *(
             "huggingface",
@@ -40,6 +41,7 @@ CONTRACTS = {
             "leftover",
             "measure",
             "numbers",
+            "outputs",
             "own_code",
             "pictures",
             "plan",
@@ -82,6 +84,7 @@ CONTRACTS = {
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
         *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips", "png", "audits", "plane"),
+        "labels",
         *("plots", "audit_examples", "audit_sections", "audit_details", "audit_page"),
     },
 }
