@@ -75,18 +75,22 @@ class _Free:
 
     def take(self, wanted: Wanted) -> Placed | None:
         """The nearest free place whose line crosses no label; in a crowd, the nearest free place."""
-        boxes = [box for box in _around(wanted) if box.inside(self.area)]
-        boxes = [box for box in boxes if not any(box.meets(other) for other in self.taken)]
-        ways = [_dots((wanted.x, wanted.y), box.nearest(wanted.x, wanted.y)) for box in boxes]
-        clear = [not any(dot.meets(other) for dot in way for other in self.labels) for way in ways]
-        if not boxes:
-            return None
-        chosen = clear.index(True) if any(clear) else 0
-        box, end = boxes[chosen], boxes[chosen].nearest(wanted.x, wanted.y)
+        first = None
+        for box in _around(wanted):
+            if not box.inside(self.area) or any(box.meets(other) for other in self.taken):
+                continue
+            way = _dots((wanted.x, wanted.y), box.nearest(wanted.x, wanted.y))
+            first = first or (box, way)
+            if not any(dot.meets(other) for dot in way for other in self.labels):
+                return self._hold(wanted, box, way)
+        return None if first is None else self._hold(wanted, *first)
+
+    def _hold(self, wanted: Wanted, box: Box, way: list[Box]) -> Placed:
         self.labels.append(box)
-        self.taken += [box, *ways[chosen]]
-        far = (end[0] - wanted.x) ** 2 + (end[1] - wanted.y) ** 2 > _BESIDE**2
-        return Placed(box, end if far else None)
+        self.taken += [box, *way]
+        x, y = box.nearest(wanted.x, wanted.y)
+        far = (x - wanted.x) ** 2 + (y - wanted.y) ** 2 > _BESIDE**2
+        return Placed(box, (x, y) if far else None)
 
 
 def _around(wanted: Wanted) -> Iterator[Box]:
