@@ -61,6 +61,7 @@ CONTRACTS = {
         "progress",
         "reproduce",
         "results",
+        "stopping",
     },
     "corruptions": {
         *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
