@@ -158,7 +158,9 @@ def _shells(model: nn.Module, head_name: str) -> list[tuple[nn.Module, nn.Module
 
 
 def _find_head(model: nn.Module) -> str:
-    """timm's own word; or the last linear layer under a well-known name or at a Sequential's end; or the only one."""
+    """timm's own word; or the last linear layer under a well-known name or at a Sequential's end; or the only one.
+
+    Where there is none, the same of 1x1 convolutions."""
     get_classifier = getattr(model, "get_classifier", None)
     if callable(get_classifier):
         return _name_of(model, get_classifier())
@@ -166,12 +168,13 @@ def _find_head(model: nn.Module) -> str:
     if isinstance(model, nn.Sequential):
         named = [name for name, child in model.named_children() if [*child.parameters()]][-1:]
     linear, pointwise = _layers(model, _is_linear), _layers(model, _is_pointwise)
-    for layers, all_others in ((linear, {}), (pointwise, linear)):
+    for layers in (linear, pointwise):
         inside = [name for name in layers if len(named) == 1 and (name + ".").startswith(named[0] + ".")]
-        if not inside and not named and len(layers) == 1 and not all_others:
-            inside = list(layers)
         if inside:
             return inside[-1]
+    only = list(linear or pointwise)
+    if not named and len(only) == 1:
+        return only[0]
     raise ValueError(f"no layer is clearly the head of this {type(model).__name__}. {_candidates(model)}")
 
 
