@@ -10,6 +10,7 @@ command line:
     poise audit torchvision:resnet50 --weights resnet50.safetensors --data photos/
 """
 
+import importlib
 import sys
 import tempfile
 
@@ -31,13 +32,13 @@ def squares(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def network(library: str) -> nn.Module:
-    if library == "timm":
-        import timm
-
-        return timm.create_model("resnet18", num_classes=3)
-    import torchvision
-
-    return torchvision.models.resnet18(num_classes=3)
+    if library not in ("torchvision", "timm"):
+        sys.exit(f"{library!r} is no library of this example: say torchvision or timm")
+    try:
+        found = importlib.import_module(library)
+    except Exception as error:  # it is missing, or does not fit this torch
+        sys.exit(f"{library} cannot be imported ({str(error).splitlines()[0]}): pip install {library}")
+    return found.create_model("resnet18", num_classes=3) if library == "timm" else found.models.resnet18(num_classes=3)
 
 
 def main(library: str = "torchvision", steps: int = 20) -> poise.Audit:

@@ -2,6 +2,9 @@
 
 import importlib
 import importlib.util
+import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 
+import poise
 from poise import LeNet
 
 pytestmark = pytest.mark.miniature
@@ -102,6 +106,26 @@ def test_audit_vision(library: str) -> None:
         pytest.skip(f"{library} cannot be imported here")
     found = load("audit_vision").main(library)
     assert found.facts["model"]["embedding"] == 512 and "noise_accuracy" in found.facts["numbers"]
+
+
+@pytest.mark.parametrize(
+    ("library", "sentence"),
+    [
+        ("torchvision", "torchvision cannot be imported"),
+        ("timm", "timm cannot be imported"),
+        ("keras", "'keras' is no"),
+    ],
+)
+def test_audit_vision_without_its_library(library: str, sentence: str, tmp_path: Path) -> None:
+    """In a process of its own, where the library cannot be imported, whether it is installed or not."""
+    (tmp_path / f"{library}.py").write_text("raise ImportError('it does not fit\\nand more')")
+    where = os.pathsep.join([str(tmp_path), str(Path(poise.__file__).parents[1])])
+    command = [sys.executable, str(FOLDER / "audit_vision.py"), library]
+    ended = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": where}, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ended.returncode == 1 and ended.stdout == ""
+    assert ended.stderr.startswith(sentence) and ended.stderr.count("\n") == 1
 
 
 def test_every_example_is_short_and_tested() -> None:

@@ -33,6 +33,7 @@ CONTRACTS = {
             "effects",
             "errors",
             "examples",
+            "families",
         ),
         *(
             "huggingface",
@@ -40,6 +41,7 @@ CONTRACTS = {
             "leftover",
             "measure",
             "numbers",
+            "outputs",
             "own_code",
             "pictures",
             "plan",
@@ -59,6 +61,7 @@ CONTRACTS = {
         "progress",
         "reproduce",
         "results",
+        "stopping",
     },
     "corruptions": {
         *("draws", "pixels", "filters", "edges", "frost", "jpeg", "motion", "zoom", "rgb", "profiles", "corrupt"),
@@ -82,7 +85,7 @@ CONTRACTS = {
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
         *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips", "png", "audits", "plane"),
-        *("plots", "measures", "audit_examples", "audit_sections", "audit_details", "audit_page"),
+        *("plots", "measures", "labels", "audit_examples", "audit_sections", "audit_details", "audit_page"),
     },
 }
 

@@ -1,6 +1,8 @@
 """`poise audit` on the models that people have: of one channel, of one logit, compiled, ending in softmax."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+import poise as poise_package
 from poise import cli
 from poise.commands import progress
 
@@ -47,9 +50,24 @@ def one_logit():
 def squeezed():
     return Ending(Once(lambda logits: logits.squeeze(1)), classes=1)
 def stuck():
-    signal.raise_signal(signal.SIGINT)
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except BaseException:
+        pass  # as a library does that is interrupted while it is imported
 def number():
     return 3
+"""
+INTERRUPTING = """
+import signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except BaseException:
+                pass
+sys.meta_path.insert(0, Interrupting())
 """
 FEW = ("--examples", "30", "--corruptions", "none", "--probes", "4")
 
@@ -147,9 +165,29 @@ def test_a_file_finds_its_own_neighbours(home: Path, monkeypatch) -> None:
     assert before != after
 
 
-def test_ctrl_c_before_anything_is_measured(home: Path, monkeypatch, capsys) -> None:
-    assert poise(monkeypatch, "own.py:stuck", "--data", "test.npz", *FEW) == 130
-    assert "nothing was written" in capsys.readouterr().err and not (home / "audit").exists()
+def run_apart(home: Path, *words: str, **surroundings: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "poise", "audit", *words, *FEW]
+    places = [surroundings.get("PYTHONPATH", ""), str(Path(poise_package.__file__).parents[1])]
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    return subprocess.run(command, cwd=home, env=where, capture_output=True, text=True, timeout=100, check=False)
+
+
+def require_one_sentence(ended: subprocess.CompletedProcess[str], home: Path) -> None:
+    assert ended.returncode == 130 and ended.stdout == ""
+    assert ended.stderr == "poise: interrupted before anything was measured; nothing was written\n"
+    assert not (home / "audit").exists()
+
+
+def test_ctrl_c_while_the_model_is_made(home: Path) -> None:
+    require_one_sentence(run_apart(home, "own.py:stuck", "--data", "test.npz"), home)
+
+
+@pytest.mark.parametrize("module", ["torch", "numpy.exceptions"])
+def test_ctrl_c_while_something_is_imported(home: Path, module: str) -> None:
+    """Whoever imports it keeps the exception to himself."""
+    (home / "early").mkdir()
+    (home / "early" / "sitecustomize.py").write_text(INTERRUPTING.format(module=module))
+    require_one_sentence(run_apart(home, "own.py:plain", "--data", "test.npz", PYTHONPATH=str(home / "early")), home)
 
 
 def test_a_terminal_shows_the_time_left_from_the_first_examples_on(monkeypatch, capsys) -> None:

@@ -171,12 +171,13 @@ def test_a_head_that_is_not_last_is_refused(model: nn.Module) -> None:
         split(model, head=head).embed(torch.rand(4, 6))
 
 
+@pytest.mark.parametrize("head", ["1", None])
 @pytest.mark.parametrize("end", [nn.Softmax(1), nn.LogSoftmax(1), nn.Sigmoid()])
-def test_a_model_that_ends_in_softmax_is_told_so(end: nn.Module) -> None:
+def test_a_model_that_ends_in_softmax_is_told_so(end: nn.Module, head: str | None) -> None:
     """Its last linear layer is the right name already: a list of names would lead in a circle."""
     name = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}[type(end).__name__]
     with pytest.raises(ValueError, match=f"takes the {name} of what it gives. Let the model return its logits") as told:
-        split(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3), end), head="1").embed(torch.rand(4, 6))
+        split(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3), end), head=head).embed(torch.rand(4, 6))
     assert "Name one" not in str(told.value)
 
 
@@ -196,7 +197,44 @@ def test_a_head_in_doubt_lists_the_candidates() -> None:
     with pytest.raises(ValueError, match=r"has no layer 'third'.*second \(4 → 3\)"):
         split(Two(), head="third")
     with pytest.raises(ValueError, match="no layer is clearly the head"):
-        split(nn.Sequential(nn.Linear(6, 3), nn.Softmax(1)))
+        split(nn.Sequential(nn.Linear(6, 3), nn.LayerNorm(3)))
+
+
+class Pointwise(nn.Module):
+    """Logits by a 1x1 convolution, before the mean over places or after it."""
+
+    def __init__(self, last: bool, bend: bool = False, name: str = "classifier") -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 5, 3), nn.ReLU())
+        self.add_module(name, nn.Conv2d(5, 4, 1))
+        self.name, self.last, self.bend = name, last, bend
+
+    def forward(self, x: Tensor) -> Tensor:
+        head, x = self.get_submodule(self.name), self.body(x)
+        x = head(x.mean((2, 3), keepdim=True)) if self.last else head(x)
+        return (x.relu() if self.bend else x).mean((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (Pointwise(last=True), "classifier"),
+        (Pointwise(last=False), "classifier"),
+        (Pointwise(last=True, name="ending"), "ending"),
+        (nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Conv2d(5, 4, 1), nn.Flatten()), "3"),
+    ],
+)
+def test_a_pointwise_convolution_is_a_head(model: nn.Module, name: str) -> None:
+    """A mean over places goes through it, so the embedding is the mean of what reaches it."""
+    x, classifier = torch.rand(2, 3, 8, 8), split(model)
+    assert classifier.head_name == name and classifier.embed(x).shape == (2, 5)
+    torch.testing.assert_close(classifier.head(classifier.embed(x)), model(x))
+
+
+def test_what_bends_after_a_pointwise_convolution_is_refused() -> None:
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match=r"'classifier' is not the model's last layer: more comes after it\. Give"):
+        split(Pointwise(last=False, bend=True)).embed(torch.rand(2, 3, 8, 8))
 
 
 def test_a_head_that_is_a_1x1_convolution() -> None:

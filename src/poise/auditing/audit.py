@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from poise.auditing.batches import Batch, batches, kind_of, sample_size
-from poise.auditing.classifiers import as_classifier
+from poise.auditing.classifiers import as_classifier, precision_note
 from poise.auditing.collect import Collected
 from poise.auditing.measure import measured
 from poise.auditing.plan import PROBES, Plan, Wanted, make_plan
@@ -73,6 +73,8 @@ def audit(
     memory = memory or _MEMORY.get(device.type, 2**28)
     wanted = Wanted(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
     plan = make_plan(classifier, first.x, wanted)
+    if note := precision_note(model):  # type: ignore[arg-type]
+        plan = replace(plan, notes=(*plan.notes, note))
     collected, complete = _collect(classifier, chain([first], flow), plan, limit, progress)
     seconds = time.perf_counter() - begin
     return summed_up(classifier, collected, plan, _named(names or Names(), model), complete, seconds)

@@ -52,7 +52,7 @@ class Push:
     """One weight on a feature: what it adds to the logits of the examples inside.
 
     values  [N] of the feature.
-    step    [L] for one standard deviation.
+    step    [L] or [N, L] for one standard deviation.
     inside  [N] which examples it is about.
     """
 

@@ -34,7 +34,11 @@ def in_classes_of(found: Examples, names: Sequence[str], num_classes: int) -> Ex
         return replace(found, classes=list(names)) if names else found
     if len(found.classes) != num_classes:
         raise AuditError(
-            f"{found.name} has {len(found.classes)} class folders, the model {num_classes} classes: give its names, "
+            f"{found.name} has {_folders(len(found.classes))}, the model {num_classes} classes: give its names, "
             "one per line in its order, with --classes FILE, and call the folders so"
         )
     return found
+
+
+def _folders(count: int) -> str:
+    return "1 class folder" if count == 1 else f"{count} class folders"

@@ -20,7 +20,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from poise.auditing.checkpoints import poise_model
-from poise.auditing.classifiers import as_classifier
+from poise.auditing.classifiers import as_classifier, precision_note
 from poise.auditing.errors import AuditError
 from poise.auditing.own_code import called, module_of
 from poise.auditing.weights import load_weights, unpickled
@@ -41,6 +41,7 @@ class Loaded:
     tokenizer  the folder of its tokenizer.
     reads      "text" or "pictures", where that is known.
     longest    how many tokens it takes at once, where that is known.
+    note       what was done with its weights, in words.
     """
 
     model: nn.Module
@@ -50,6 +51,7 @@ class Loaded:
     tokenizer: Path | None = None
     reads: str | None = None
     longest: int | None = None
+    note: str = ""
 
 
 def load_model(
@@ -66,7 +68,7 @@ def load_model(
     if mean_std is not None:
         classifier = Normalized(classifier, *mean_std)
     classifier.eval()
-    return replace(found, model=classifier)
+    return replace(found, model=classifier, note=precision_note(found.model))
 
 
 def with_options(sentence: str) -> str:

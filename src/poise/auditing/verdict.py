@@ -18,7 +18,8 @@ wherever it lies. The errors decide as well: a feature that goes with them (left
 over-robust, or overused, which is brittle, or it is not clear which, which is undecided; a class of which most is taken
 for one other (confusions.py) is over-robust.
 A model that is not clearly better than guessing is undecided: its utility says nothing. So is one that takes classes
-for each other in a ring: its labels are numbered otherwise.
+for each other in a ring: its labels are numbered otherwise. So is any model on fewer than 10 examples, or on those of
+one class.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ MOST_NEAR_SHIFT = 0.5
 SURE = 0.95
 _SHOWN = 3
 _MANY = 100
+_LEAST_EXAMPLES = 10
 Findings = list[tuple[str, str]]
 
 
@@ -74,6 +76,11 @@ def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Finding
     sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
     findings = [*_from_shift(numbers["near_shift"]), *from_errors]
     findings = [each for each in findings if each[0] != UNDECIDED] or findings
+    if accuracy.examples < _LEAST_EXAMPLES:
+        why = f"{accuracy.examples} examples are too few; take {_LEAST_EXAMPLES} at least, and better 100 or more."
+        return Verdict((UNDECIDED,), f"undecided: {why}", shares)
+    if chance == 1:
+        return Verdict((UNDECIDED,), "undecided: all examples are of one class; take some of the others, too.", shares)
     if all(name == UNDECIDED for name, _ in from_errors) and not accuracy.low > chance:
         than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
         return Verdict((UNDECIDED,), f"undecided: {than}, so its utility says nothing.", shares)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import torch
 from torch import Tensor
@@ -49,12 +50,29 @@ def unpickled(path: Path, trust: bool) -> Any:
         start = stream.read(2)
     if start != b"PK" and start[:1] != b"\x80":
         raise AuditError(f"{path} holds neither weights nor a model: it is no safetensors file and no pickle of torch")
+    program = _is_torchscript(path)
+    if program and not trust:
+        raise AuditError(
+            f"{path} is a program of TorchScript, which hides a model's layers: give the Python model that it was made "
+            "from, as file.py:function; one that has embed and head can be run with --trust"
+        )
     if not trust:
         raise AuditError(f"{path} is a pickle, which can run code: convert it to safetensors, or say --trust")
     try:
+        if program:
+            return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
         return torch.load(path, map_location="cpu", weights_only=False)
     except Exception as error:  # whatever a damaged file makes a reader raise
         raise AuditError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _is_torchscript(path: Path) -> bool:
+    """Its archives hold constants beside the data; torch unpickles no Python from them, but what they say is run."""
+    try:
+        with ZipFile(path) as archive:
+            return any(name.endswith("/constants.pkl") for name in archive.namelist())
+    except (BadZipFile, OSError):
+        return False
 
 
 def _from_pickle(path: Path, trust: bool) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Classifiers that change their input first, so that an audit sees data on one scale; and one that adds a logit."""
+"""Classifiers around others: data on one scale, a logit more, copies for a model that changes what it is given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,59 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from poise.auditing.outputs import logits_of, on_a_copy
+from poise.classifier import evaluating
 from poise.models.normalize import Normalize
+
+
+class Own(nn.Module):
+    """A classifier with embed and head of its own: it gets copies, and its embed and head must make up the whole."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner: Any = inner
+        self._checked = False
+
+    def head(self, z: Tensor) -> Tensor:
+        return logits_of(self.inner.head(z.clone()))
+
+    def embed(self, x: Any) -> Tensor:
+        if not self._checked:
+            self._check(x[:2])
+        z: Tensor = on_a_copy(self.inner.embed, x)
+        return z
+
+    def forward(self, x: Any) -> Tensor:
+        return logits_of(on_a_copy(self.inner, x))
+
+    def get_submodule(self, target: str) -> nn.Module:
+        """Layers are called as the user calls them."""
+        found: nn.Module = self.inner.get_submodule(target)
+        return found
+
+    @torch.no_grad()
+    def _check(self, x: Any) -> None:
+        with evaluating(self):
+            got = self._try(x)
+            try:
+                whole = self(x).float()
+            except NotImplementedError:  # embed and head are all there is
+                whole = got = self.head(on_a_copy(self.inner.embed, x)).float()
+        slack = 1e-3 * whole.nan_to_num(0, 0, 0).abs().max().item()
+        if got is None or got.shape != whole.shape or not got.allclose(whole, atol=slack, equal_nan=True):
+            name = type(self.inner).__name__
+            raise ValueError(
+                f"head(embed(x)) is not what this {name} gives: its embed must lead up to its head, or else name the "
+                "last layer: split(model, head=...)"
+            )
+        self._checked = True
+
+    def _try(self, x: Any) -> Tensor | None:
+        """head(embed(x)); None where their shapes do not fit."""
+        try:
+            return self.head(on_a_copy(self.inner.embed, x)).float()
+        except RuntimeError:
+            return None
 
 
 class Normalized(nn.Module):

@@ -7,6 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from poise.commands.stopping import ending_at_once
+
 Words: TypeAlias = list[str] | None
 _MODELS = "torchvision:NAME, timm:NAME, a Hugging Face folder, a Poise checkpoint, or module:function."
 _DATA = "A folder of class folders, .npz, .npy, .tsv, .csv, .jsonl, or mnist, cifar10, sst2 and others."
@@ -80,7 +82,8 @@ def audit(
     poise audit before.py:model after.py:model --data test.npz --fail-if "noise_accuracy<0.6"
     """
     order = dict(locals())
-    from poise.commands.audited import Order
-    from poise.commands.auditing import carry_out
+    with ending_at_once("interrupted before anything was measured; nothing was written"):
+        from poise.commands.audited import Order
+        from poise.commands.auditing import carry_out
 
     carry_out(Order(**order))

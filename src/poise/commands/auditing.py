@@ -29,6 +29,7 @@ from poise.commands.fitted import Data, fitted
 from poise.commands.progress import counting
 from poise.commands.reproduce import device_of
 from poise.commands.results import told
+from poise.commands.stopping import INTERRUPTED, ending_at_once
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
 from poise.reporting.audit_page import audit_page
@@ -48,7 +49,7 @@ def carry_out(order: Order) -> None:
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
         raise typer.BadParameter("name one or two models, and --weights once for each of them")
     place = device_of(order.device)
-    with _failures(order.out), _stoppable():
+    with _failures(order.out), ending_at_once("interrupted before anything was measured; nothing was written"):
         _require_free(order.out, len(order.models))
         spoken = _spoken(order)
         for folder in order.beside or []:
@@ -77,7 +78,7 @@ def _end_early(audits: Sequence[Audit], models: int) -> None:
     which = f" of {last['model']['name']}" if models > 1 else ""
     again = "; the same command compares both from the start" if models > len(audits) else ""
     typer.echo(f"poise: interrupted after {last['examples']} examples{which}; the page has these{again}", err=True)
-    sys.exit(130)
+    sys.exit(INTERRUPTED)
 
 
 def _spoken(order: Order) -> list[str]:
@@ -119,7 +120,8 @@ def _audit(order: Order, ready: Ready, data: Data, spoken: Sequence[str]) -> Aud
             names=replace(data.names, model=ready.loaded.name),
             progress=lambda _, done, total: report(ready.loaded.name, done, total),
         )
-    found = replace(found, facts={**found.facts, "notes": [*data.notes(), *found.facts["notes"]]})
+    notes = [*data.notes(), *filter(None, [ready.loaded.note]), *found.facts["notes"]]
+    found = replace(found, facts={**found.facts, "notes": notes})
     if not spoken or data.tokenizer is None:
         return found
     return with_sentences(found, ready.loaded.model, data.tokenizer, spoken)  # type: ignore[arg-type]
@@ -163,7 +165,7 @@ def _stoppable() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         typer.echo("poise: interrupted before two examples were measured; nothing was written", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     finally:
         with suppress(ValueError):
             signal.signal(signal.SIGINT, before)

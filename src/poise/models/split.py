@@ -1,6 +1,6 @@
 """split: any classifier as embed + head, without copying or changing it.
 
-    h    the last linear layer, given by its name or found
+    h    the last linear layer or 1x1 convolution, given by its name or found
     phi  the same modules with h taken out: a shell of the modules on the way to h shares everything else
 
 Names are those of `model.named_modules()`: "fc" in torchvision's ResNet, "classifier.6" in its VGG.
@@ -107,15 +107,25 @@ class SplitClassifier(nn.Module):
     def _why(self, x: Input, expected: Tensor) -> str:
         """What comes after the head, where it is a softmax or the like; else which layers there are."""
         held: list[Tensor] = []
-        hook = self.model.get_submodule(self.head_name).register_forward_hook(lambda *passed: held.append(passed[2]))
-        try:
-            with evaluating(self):
-                self.forward(x)
-        finally:
-            hook.remove()
+        whole: list[Any] = []
+        head = self.model.get_submodule(self.head_name)
+        with (
+            head.register_forward_hook(lambda *passed: held.append(passed[2])),
+            self.model.register_forward_hook(lambda *passed: whole.append(passed[2])),
+            evaluating(self),
+        ):
+            self.forward(x)
         for name, after in _ENDS.items():
             if held and held[-1].shape == expected.shape and after(held[-1].float()).allclose(expected, atol=1e-4):
                 return f"the model takes the {name} of what it gives. Let the model return its logits, without {name}"
+        if whole and isinstance(whole[-1], tuple | list):
+            return (
+                "what it gives is not the first of what the model gives. Let the model return its logits, or them first"
+            )
+        if {*_layers(self.model, _is_linear), *_layers(self.model, _is_pointwise)} == {self.head_name}:
+            return (
+                "more comes after it. Give the model methods embed and head, of which head(embed(x)) is what it gives"
+            )
         return f"what it gives is not what the model gives. {_candidates(self.model)}"
 
     def _try(self, x: Input) -> Tensor | None:
@@ -148,20 +158,24 @@ def _shells(model: nn.Module, head_name: str) -> list[tuple[nn.Module, nn.Module
 
 
 def _find_head(model: nn.Module) -> str:
-    """timm's own word; or the last linear layer under a well-known name or at a Sequential's end; or the only one."""
+    """timm's own word; or the last linear layer under a well-known name or at a Sequential's end; or the only one.
+
+    Where there is none, the same of 1x1 convolutions."""
     get_classifier = getattr(model, "get_classifier", None)
     if callable(get_classifier):
         return _name_of(model, get_classifier())
-    linear = _linear_layers(model)
     named = [name for name, _ in model.named_children() if name in HEAD_NAMES]
     if isinstance(model, nn.Sequential):
-        named = [str(len(model) - 1)]
-    inside = [name for name in linear if len(named) == 1 and (name + ".").startswith(named[0] + ".")]
-    if not inside and not named and len(linear) == 1:
-        inside = list(linear)
-    if not inside:
-        raise ValueError(f"no layer is clearly the head of this {type(model).__name__}. {_candidates(model)}")
-    return inside[-1]
+        named = [name for name, child in model.named_children() if [*child.parameters()]][-1:]
+    linear, pointwise = _layers(model, _is_linear), _layers(model, _is_pointwise)
+    for layers in (linear, pointwise):
+        inside = [name for name in layers if len(named) == 1 and (name + ".").startswith(named[0] + ".")]
+        if inside:
+            return inside[-1]
+    only = list(linear or pointwise)
+    if not named and len(only) == 1:
+        return only[0]
+    raise ValueError(f"no layer is clearly the head of this {type(model).__name__}. {_candidates(model)}")
 
 
 def _name_of(model: nn.Module, module: Any) -> str:
@@ -177,12 +191,24 @@ def _known(model: nn.Module, head: str) -> str:
     return head
 
 
-def _linear_layers(model: nn.Module) -> dict[str, nn.Module]:
-    return {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name}
+def _layers(model: nn.Module, kind: Callable[[nn.Module], bool]) -> dict[str, Any]:
+    return {name: module for name, module in model.named_modules() if kind(module) and name}
+
+
+def _is_linear(module: nn.Module) -> bool:
+    return isinstance(module, nn.Linear)
+
+
+def _is_pointwise(module: nn.Module) -> bool:
+    """A 1x1 convolution: a linear layer at every place, which goes through a mean over places."""
+    return isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1) and module.stride == (1, 1)
 
 
 def _candidates(model: nn.Module) -> str:
-    rows = [f"{name} ({module.in_features} → {module.out_features})" for name, module in _linear_layers(model).items()]
+    linear, pointwise = _layers(model, _is_linear), _layers(model, _is_pointwise)
+    rows = [f"{name} ({layer.in_features} → {layer.out_features})" for name, layer in linear.items()]
+    if not rows:
+        rows = [f"{name} (1x1, {layer.in_channels} → {layer.out_channels})" for name, layer in pointwise.items()]
     return f"Linear layers, last ones first: {', '.join(rows[::-1][:8]) or 'none'}. Name one: split(model, head=...)"
 
 

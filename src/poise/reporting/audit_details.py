@@ -95,5 +95,7 @@ def _change(entry: dict[str, Any]) -> str:
     return DASH if entry.get("without") is None else f"{-entry['without']:+.0%}"
 
 
-def _called(label: int, names: Sequence[str]) -> str:
+def _called(label: int | None, names: Sequence[str]) -> str:
+    if label is None:
+        return "all"
     return names[label] if label < len(names) else str(label)

@@ -10,7 +10,7 @@ from poise.reporting.audits import Audited, Point
 from poise.reporting.colours import colour
 from poise.reporting.markup import Markup, element, join
 from poise.reporting.numbers import DASH, number
-from poise.reporting.plane import plane
+from poise.reporting.plane import letters, model_colour, plane
 from poise.reporting.plots import heat_map
 from poise.reporting.svg import WIDTH, Scale, box, drawing, frame, line, polyline, scale_of
 
@@ -80,6 +80,14 @@ def plane_section(points: Sequence[Point], references: Sequence[Point], threshol
     """The plane, and who is who."""
     figure = element("figure", plane(points, thresholds, references), class_="large")
     listed = element("ol", *(element("li", point.name) for point in references), class_="numbered")
+    called = [
+        element(
+            "span",
+            element("span", class_="key", style=f"background: var(--c{model_colour(n)})"),
+            f"{letter} {point.name}",
+        )
+        for n, (letter, point) in enumerate(zip(letters(points), points, strict=False))
+    ]
     note = (
         "A gain says how far the embedding moves, relative to the same noise on as many random features. "
         "Bars: 95 % intervals over examples. Numbered: reference models, measured on their own data."
@@ -88,6 +96,7 @@ def plane_section(points: Sequence[Point], references: Sequence[Point], threshol
         [
             element("h3", "Where the models lie" if len(points) > 1 else "Where the model lies"),
             element("div", figure, class_="grid"),
+            element("p", *called, class_="legend") if called else Markup(),
             element("p", note, class_="note"),
             listed if references else Markup(),
         ]
