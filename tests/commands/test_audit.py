@@ -63,14 +63,17 @@ FEW = ("--data", "test.npz", "--examples", "40", "--corruptions", "fog,gaussian_
 
 
 def test_one_model(home: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("poise.commands.progress.EVERY", 0)
     assert poise(monkeypatch, "nets.py:network", *FEW, "--fail-if", "noise_accuracy<0") == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("nets.py:network on test.npz, 40 examples\n") and "audit/index.html" in shown.out
     facts = json.loads((home / "audit" / "audit.json").read_text())
     assert facts["examples"] == 40 and facts["settings"]["corruptions"] == ["fog", "gaussian_noise"]
     assert {entry["value"] for entry in facts["slices"] if entry["column"] == "site"} == {"north", "south"}
-    end = poise(monkeypatch, "nets.py:network", *FEW, "--fail-if", "noise_accuracy<1.1", "--fail-if", "accuracy>2")
-    assert end == "poise: failed, since nets.py:network: noise_accuracy<1.1"
+    assert "of 40 examples" in shown.err
+    conditions = ("--fail-if", "noise_accuracy<1.1", "--fail-if", "accuracy>2")
+    end = poise(monkeypatch, "nets.py:network", *FEW, *conditions, "--quiet")
+    assert end == "poise: failed, since nets.py:network: noise_accuracy<1.1" and capsys.readouterr().err == ""
 
 
 @pytest.mark.miniature

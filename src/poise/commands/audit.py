@@ -39,6 +39,7 @@ FailIf = Annotated[Words, typer.Option(help="noise_accuracy<0.6 exits 1; repeat 
 Device = Annotated[str, typer.Option(help="cpu or cuda; by default the GPU if there is one.")]
 Seed = Annotated[int, typer.Option(min=0, help="Other examples, other noise.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Unpickle weights, which can run code.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
 
 
@@ -71,6 +72,7 @@ def audit(
     device: Device = "auto",
     seed: Seed = 0,
     trust: Trust = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Find out whether a model is over-robust or brittle, or whether its sensitivity follows utility.

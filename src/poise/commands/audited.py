@@ -47,6 +47,7 @@ class Order:
     device: str
     seed: int
     trust: bool
+    quiet: bool
     json: bool
 
 

@@ -107,7 +107,7 @@ def _audit(order: Order, ready: Ready, data: Data, spoken: Sequence[str]) -> Aud
     if ready.reference is not None:
         own = GradientUtility() if data.tokenizer is None else RemovalUtility()
         utility = TeacherUtility(ready.reference.model, ready.reference.name, own)  # type: ignore[arg-type]
-    with counting("examples") as report, _stoppable():
+    with counting("examples", order.quiet) as report, _stoppable():
         found = audit(
             ready.loaded.model,
             data.batches(),
