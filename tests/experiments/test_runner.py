@@ -115,9 +115,7 @@ def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("method", "seed"), [("XE", 0), ("FCL", 1)])
-def test_runs_that_no_table_could_hold_are_refused_before_they_are_made(
-    method: str, seed: int, tmp_path: Path
-) -> None:
+def test_runs_that_no_table_could_hold_are_refused_before_they_are_made(method: str, seed: int, tmp_path: Path) -> None:
     """Of another method, or of another seed; and what is there keeps its table."""
     run(tmp_path, methods=["FCL"], seeds=[0])
     held = (tmp_path / "blobs" / "experiment.json").read_bytes()
