@@ -197,6 +197,14 @@ def test_help_names_every_command() -> None:
     assert "\x1b" not in shown
 
 
+@pytest.mark.parametrize("words", [("--help",), ("tabel",)], ids=" ".join)
+def test_ci_is_a_pipe_without_colours(words: tuple[str, ...]) -> None:
+    """Typer takes GitHub's runners for terminals."""
+    command = [sys.executable, "-m", "poise", *words]
+    done = subprocess.run(command, env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, check=False)
+    assert b"table" in done.stdout + done.stderr and b"\x1b" not in done.stdout + done.stderr
+
+
 COMMANDS = [*((name,) for name in names_of(cli.app) if name != "data"), *(("data", name) for name in names_of(data))]
 
 

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call wa
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from typing import Annotated
 
@@ -59,6 +60,7 @@ def options(
 
 def run() -> None:
     """The whole command, with failures as one sentence."""
+    _leave_pipes_plain()
     try:
         app()
     except DataError as error:
@@ -67,3 +69,10 @@ def run() -> None:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
             raise
         sys.exit(f"poise: the output cannot be written: {error.strerror}")
+
+
+def _leave_pipes_plain() -> None:
+    """On GitHub's runners the command line's library writes colours into pipes; only who asks for them has them."""
+    asked = any(os.environ.get(name) for name in ("FORCE_COLOR", "PY_COLORS"))
+    if os.environ.get("GITHUB_ACTIONS") and not asked:
+        os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"

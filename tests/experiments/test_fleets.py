@@ -21,7 +21,7 @@ from poise.experiments.logs import Event
 from poise.experiments.runner import Runner
 from poise.reporting.records import load
 from poise.training.checkpoint import newest
-from poise.training.errors import TrainingError
+from poise.training.errors import NotFinite, TrainingError
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
@@ -50,6 +50,14 @@ def test_fleets_leave_the_records_of_their_runs(tmp_path: Path) -> None:
     weights = [entry["loss"].get("weight", 0.0) for entry in one["log"]]
     assert weights == pytest.approx([0.0, 0.0, 0.1 * 2.5 / 6, 0.1])
     assert one["scores"]["clean"] > 0.9 and isinstance(one["log"][-1]["validation"], float)
+
+
+def test_of_a_fleet_the_run_whose_loss_is_not_finite_is_named(tmp_path: Path) -> None:
+    weight = dataclasses.replace(STRONGER.objective.weight, peak=1e40)
+    wild = dataclasses.replace(STRONGER, objective=dataclasses.replace(STRONGER.objective, weight=weight))
+    wide = dataclasses.replace(WIDE, methods=(*EXPERIMENT.methods, wild))
+    with pytest.raises(NotFinite, match=r"^CL\+Gaussian, stronger, seed 0: \w+ is not finite at step 1\d \(epoch 3\)"):
+        run(tmp_path, wide, ["CL+Gaussian", wild.name])
 
 
 def test_a_run_in_a_fleet_is_the_run_alone(tmp_path: Path) -> None:

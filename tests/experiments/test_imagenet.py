@@ -23,8 +23,9 @@ from poise.experiments.imagenet_c import PAPER, CorruptedImageNet, table
 from poise.experiments.judge import Judge
 from poise.experiments.runner import Event, Runner
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
+from poise.reporting.columns import corruption_error
 from poise.reporting.page import page
-from poise.reporting.records import load
+from poise.reporting.records import load, read_experiment
 from poise.reporting.tables import tables_of
 from poise.reporting.text import text
 from poise.robustness.output import Making
@@ -68,6 +69,16 @@ def test_the_papers_appendix_agrees_with_its_table() -> None:
             assert fmean(row[name][0] for name in members) == pytest.approx(row[group.title()][0], abs=6e-4)
         assert fmean(row[name][0] for name in STANDARD) == pytest.approx(row["All, 15"][0], abs=6e-5)
         assert 0.8 < row["mCE"][0] < 0.9
+
+
+@pytest.mark.parametrize(("length", "errors"), [(FULL, 75), (COMPRESSED, 75), (QUICK, 0)])
+def test_tables_of_imagenet_c_have_a_mean_corruption_error(length: object, errors: int, tmp_path: Path) -> None:
+    """A quick look, at drawn pictures of another size, has no reference."""
+    facts = tmp_path / "experiment.json"
+    facts.write_text(json.dumps(table(length).facts()))
+    scores = [f"{name}/{severity}" for name in CORRUPTIONS for severity in SEVERITIES]
+    column = corruption_error(read_experiment(facts).reference, scores)
+    assert (0 if column is None else len(column.errors)) == errors
 
 
 @pytest.fixture

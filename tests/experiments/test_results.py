@@ -36,3 +36,8 @@ def test_records_are_of_today_s_recipes(folder: Path) -> None:
     for path in paths:
         record = json.loads(path.read_text())
         assert record["experiment"] == experiment.name and record["recipe"] == recipes[record["method"]], path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_quick_table_beside_the_paper_s_numbers_says_so(name: str) -> None:
+    assert all("a quick look" in each.title for each in shelf.find(name, "quick") if each.paper)

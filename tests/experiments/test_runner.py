@@ -114,6 +114,26 @@ def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         run(tmp_path, dataclasses.replace(EXPERIMENT, plan=plan), methods=["FCL"], seeds=[0])
 
 
+@pytest.mark.parametrize(("method", "seed"), [("XE", 0), ("FCL", 1)])
+def test_runs_that_no_table_could_hold_are_refused_before_they_are_made(method: str, seed: int, tmp_path: Path) -> None:
+    """Of another method, or of another seed; and what is there keeps its table."""
+    run(tmp_path, methods=["FCL"], seeds=[0])
+    held = (tmp_path / "blobs" / "experiment.json").read_bytes()
+    plan = dataclasses.replace(EXPERIMENT.plan, epochs=5)
+    other = dataclasses.replace(EXPERIMENT, title="Others", plan=plan)
+    with pytest.raises(TrainingError, match=r"fcl/seed-00 holds a run with another recipe .*: plan.epochs: 4, 5; use"):
+        run(tmp_path, other, methods=[method], seeds=[seed])
+    assert (tmp_path / "blobs" / "experiment.json").read_bytes() == held
+
+
+def test_another_objective_of_another_method_is_none_of_its_business(tmp_path: Path) -> None:
+    run(tmp_path, methods=["FCL"], seeds=[0])
+    contrast = dataclasses.replace(EXPERIMENT.methods[2].objective, weight=0.5)
+    methods = (*EXPERIMENT.methods[:2], Method("FCL", contrast))
+    run(tmp_path, dataclasses.replace(EXPERIMENT, methods=methods), methods=["XE"], seeds=[0])
+    assert record(tmp_path, "xe", 0)["method"] == "XE"
+
+
 @pytest.mark.parametrize(("one", "other"), [("FCL, 1", "fcl 1"), ("+", "XE"), ("..", "XE")])
 def test_every_method_has_a_folder_of_its_own(one: str, other: str) -> None:
     methods = [dataclasses.replace(EXPERIMENT.methods[0], name=name) for name in (one, other)]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,11 +162,29 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpo
     def explode(step: int) -> float:
         return 1e30 if step == 2 * STEPS + 3 else 0.005
 
-    with pytest.raises(TrainingError, match=rf"xe is not finite at step {2 * STEPS + 4} \(epoch 3\)"):
-        train(XE(), dataclasses.replace(PLAN, learning_rate=explode), folder=tmp_path, keep_every=0)
+    plan, where = dataclasses.replace(PLAN, learning_rate=explode), rf"at step {2 * STEPS + 4} \(epoch 3\)"
+    with pytest.raises(TrainingError, match=rf"xe is not finite {where}: .*; checkpoint-0002 is kept$"):
+        train(XE(), plan, folder=tmp_path, keep_every=0)
     kept = newest(tmp_path, print)
     assert kept is not None and kept.facts["epoch"] == 2
     assert all(tensor.isfinite().all() for tensor in kept.tensors.values())
+    with pytest.raises(TrainingError, match=rf"xe is not finite {where}: .*; there is no checkpoint yet$"):
+        train(XE(), plan, folder=tmp_path / "seldom")
+
+
+@pytest.mark.parametrize("epoch", [2, 4])
+def test_weights_that_the_last_step_of_an_epoch_ruined_are_not_kept(epoch: int, tmp_path: Path) -> None:
+    """The loss has not seen them; after the last epoch it never would."""
+
+    def explode(step: int) -> float:
+        return math.inf if step == epoch * STEPS - 1 else 0.005
+
+    with pytest.raises(
+        TrainingError, match=rf"^the weights are not finite after epoch {epoch}: .*{epoch - 1} is kept$"
+    ):
+        train(XE(), dataclasses.replace(PLAN, learning_rate=explode), folder=tmp_path, keep_every=0)
+    kept = newest(tmp_path, print)
+    assert kept is not None and kept.facts["epoch"] == epoch - 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from poise.data.sharding import write_shards
 from poise.data.shards import open_part
 from poise.data.streamed import Pictures, StreamLoader
 from poise.training.checkpoint import newest
-from poise.training.errors import OutOfTime, TrainingError
+from poise.training.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.loop import Fit, fit
 from poise.training.plan import SGD, Plan
 
@@ -98,6 +98,19 @@ def test_a_deadline_ends_a_long_epoch(folder: Path, tmp_path: Path) -> None:
     assert found is not None and found.facts["epoch"] == 0 and len(found.facts["begun"]) == 2
     model, _ = train(streamed(folder, stretch=2), XE(), folder=tmp_path)
     assert same(model, straight)
+
+
+def test_a_loss_that_is_not_finite_stops_in_mid_epoch(folder: Path, tmp_path: Path) -> None:
+    """The checkpoints that follow in this epoch would push the last good one out."""
+
+    def explode(step: int) -> float:
+        return 1e30 if step == 5 else 0.05
+
+    plan = dataclasses.replace(PLAN, learning_rate=explode)
+    with pytest.raises(NotFinite, match=r"^xe is not finite at step 6 \(epoch 2\): .*; checkpoint-0001 is kept$"):
+        train(streamed(folder, stretch=2), XE(), plan, folder=tmp_path, keep_every=0)
+    found = newest(tmp_path, print)
+    assert found is not None and all(tensor.isfinite().all() for tensor in found.tensors.values())
 
 
 def test_an_average_goes_on_as_well(folder: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from poise.experiments.logs import Event, notes
 from poise.experiments.runner import Runner
 from poise.models.replicas import Replicas
 from poise.training.checkpoint import newest, save, weights_of
-from poise.training.errors import OutOfTime, TrainingError
+from poise.training.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.fleet import FleetLoader, FleetObjective, alike, together
 from poise.training.loop import Fit, Now, fit
 
@@ -65,7 +65,17 @@ def _sail_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
                 judge = judge or runner.judge()
                 left = [member for member in left if not _finished(runner, judge, member)]
             if left and judge:
-                _sail(runner, judge, left)
+                try:
+                    _sail(runner, judge, left)
+                except NotFinite as error:
+                    raise NotFinite(f"{_who(left, error.place)}: {error}") from None
+
+
+def _who(fleet: Sequence[Member], place: int | None) -> str:
+    """The run at a place of a fleet; all of them where it is not known."""
+    return ", ".join(
+        f"{each.method.name}, seed {each.seed}" for each in ([fleet[place]] if place is not None else fleet)
+    )
 
 
 def _fleets(everyone: Sequence[Member], most: int) -> list[list[Member]]:

@@ -16,6 +16,7 @@ from poise.reporting.recipes import differences
 from poise.training.errors import TrainingError
 
 _HELD: set[IO[str]] = set()
+_SURROUNDINGS = ("task", "network", "plan")  # what all methods of a table have in common
 
 
 def _give_up() -> None:
@@ -59,8 +60,19 @@ def _locked(lock: IO[str]) -> bool:
     return True
 
 
-def differing(record: Path, recipe: str) -> None:
-    """A TrainingError if the run in this folder, finished or begun, has another recipe."""
+def mixing(folder: Path, recipes: dict[str, str]) -> None:
+    """A TrainingError if a run in the folder of an experiment, finished or begun, cannot stand in one table with these.
+
+    recipes  by the folder of their method. Runs of other methods need the same task, network and plan.
+    """
+    for run in sorted(folder.glob("*/seed-*")) if recipes else []:
+        own = recipes.get(run.parent.name)
+        recipe, fields = (next(iter(recipes.values())), _SURROUNDINGS) if own is None else (own, ("",))
+        _differing(run / "record.json", recipe, fields)
+
+
+def _differing(record: Path, recipe: str, fields: tuple[str, ...]) -> None:
+    """A TrainingError if the run in this folder has another recipe, as to the fields that begin so."""
     for path in (record, record.with_name("recipe.json")):
         if not path.exists():
             continue
@@ -68,9 +80,9 @@ def differing(record: Path, recipe: str) -> None:
             held = str(json.loads(path.read_text())["recipe"])
         except (ValueError, KeyError, TypeError):
             raise TrainingError(f"{path} is damaged: remove it, and the run goes on from its checkpoint") from None
-        if held != recipe:
-            changed = "; ".join(differences(held, recipe))
+        changed = [line for line in differences(held, recipe) if line.startswith(fields)]
+        if changed:
             raise TrainingError(
-                f"{path.parent} holds a run with another recipe (there, here): {changed}; "
+                f"{path.parent} holds a run with another recipe (there, here): {'; '.join(changed)}; "
                 "use another --out, or give the experiment another name"
             )

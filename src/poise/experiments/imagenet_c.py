@@ -135,6 +135,7 @@ def table(length: Length) -> Experiment:
         seeds=1 if quick else 5,
         paper={} if quick else PAPER,
         overlaps=dict.fromkeys(("XE+Gaussian", "CL+Gaussian", "FCL", "PG+XE", "PG+FCL"), _NOISES),
+        reference="" if quick else "imagenet-c",
     )
 
 

@@ -28,7 +28,7 @@ from poise.data.loader import Loader
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import alone, busy, differing
+from poise.experiments.folders import alone, busy, mixing
 from poise.experiments.judge import Judge
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
@@ -77,13 +77,12 @@ class Runner:
         return [path for method, seed in wanted if (path := self.record_path(method, seed)).exists()]
 
     def begin(self, methods: Sequence[str] | None, seeds: Sequence[int] | None) -> list[tuple[Method, int]]:
-        """The runs that are asked for; a TrainingError if their folders hold runs with other recipes."""
+        """The runs that are asked for; a TrainingError if they cannot stand in one table with what is there."""
         chosen = [method for method in self.experiment.methods if methods is None or method.name in methods]
         numbers = range(self.experiment.seeds) if seeds is None else seeds
         wanted = [(method, seed) for method in chosen for seed in numbers]
+        mixing(self.folder, {method.folder: repr(self.experiment.recipe(method)) for method in chosen})
         self.write(self.folder / "experiment.json", self.experiment.facts())
-        for method, seed in wanted:
-            differing(self.record_path(method, seed), repr(self.experiment.recipe(method)))
         return wanted
 
     def judge(self) -> Judge:

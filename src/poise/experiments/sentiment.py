@@ -11,7 +11,7 @@ Expected (the paper, XE / FCL): accuracy .875 / .875, correlation of sensitivity
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -197,7 +197,7 @@ def sweeps(whole: Experiment) -> dict[str, Sweep]:
 
 
 EXPERIMENT = experiment()
-QUICK = experiment(
+_SMALL = experiment(
     "sentiment-quick",
     phrases=3200,
     epochs=6,
@@ -210,4 +210,5 @@ QUICK = experiment(
     precision="float32",
     average=0.98,
 )
+QUICK = replace(_SMALL, title=f"{_SMALL.title}, a quick look")
 EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}

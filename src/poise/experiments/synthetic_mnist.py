@@ -77,7 +77,7 @@ def _experiment(name: str, digits: SyntheticMNIST, images: int, epochs: int, see
     names = [method.name for method in methods]
     return Experiment(
         name=name,
-        title="Synthetic MNIST (Table 1)",
+        title="Synthetic MNIST (Table 1)" + (", a quick look" if quick else ""),
         task=NoisyDigits(digits, levels=() if quick else LEVELS),
         network=Build(LeNet, num_classes=15),
         plan=Plan(epochs, BATCH, Adam(), Exponential(0.01, 0.89, every=steps)),

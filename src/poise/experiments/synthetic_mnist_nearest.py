@@ -28,7 +28,7 @@ def _sharp(experiment: Experiment, steps: int, lambdas: tuple[float, ...]) -> tu
     table = replace(
         experiment,
         name=experiment.name.replace("synthetic-mnist", "synthetic-mnist-nearest"),
-        title="Synthetic MNIST (Table 1), sharp corner digits",
+        title=experiment.title.replace("(Table 1)", "(Table 1), sharp corner digits"),
         task=replace(task, digits=digits),
         measures=replace(measures, digits=digits),
         watch=replace(watch, digits=digits) if isinstance(watch, CornerMeasures) else None,

@@ -68,6 +68,11 @@ def has_checkpoint(folder: Path) -> bool:
     return bool(_all(folder))
 
 
+def last_name(folder: Path) -> str | None:
+    """What the last checkpoint of a folder is called."""
+    return next((path.stem for path in reversed(_all(folder))), None)
+
+
 def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     """The last whole checkpoint of a folder; damaged ones are named to `warn`."""
     paths = _all(folder)

@@ -95,13 +95,19 @@ class Engine:
             progress(batch)
         as_first(self._model.buffers())
         names = max((self._names[switched_off(weight)] for weight in weights[start:]), key=len)
-        log = mean_over_processes(self._tables.log).to("cpu", copy=True)
-        log = log[:, :, 0] if self._data.replicas == 1 else log
-        return {name: log[:, column] for column, name in enumerate(names)}
+        return self._by_name(mean_over_processes(self._tables.log).to("cpu", copy=True), names)
+
+    def parts(self, log: Tensor) -> dict[str, Tensor]:
+        """What `so_far` gave, by name."""
+        return self._by_name(log, max(self._names.values(), key=len))
 
     def so_far(self, batch: int) -> Tensor:
         """The parts of the loss before a batch [batch, parts, R], on the CPU; asked for by all processes."""
         return mean_over_processes(self._tables.log[:batch].clone()).cpu()
+
+    def _by_name(self, log: Tensor, names: list[str]) -> dict[str, Tensor]:
+        log = log[:, :, 0] if self._data.replicas == 1 else log
+        return {name: log[:, column] for column, name in enumerate(names)}
 
     @property
     def description(self) -> str:

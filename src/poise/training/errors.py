@@ -6,7 +6,11 @@ class TrainingError(Exception):
 
 
 class NotFinite(TrainingError):
-    """A part of the loss is NaN or infinite: it is the settings that are wrong."""
+    """A part of the loss is NaN or infinite: it is the settings that are wrong; `place` is the run's in a fleet."""
+
+    def __init__(self, message: str, place: int | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class OutOfTime(TrainingError):

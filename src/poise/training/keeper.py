@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from poise.data.loader import Loader
 from poise.distributed import rank, share, union, world_size
 from poise.training.average import Average
-from poise.training.checkpoint import save
+from poise.training.checkpoint import last_name, save
 from poise.training.engine import Engine
-from poise.training.errors import OutOfTime
+from poise.training.errors import NotFinite, OutOfTime
 
 Entry = dict[str, Any]
 
@@ -43,7 +43,10 @@ class Keeper:
         return time.monotonic() - self._last >= self.every
 
     def keep(self, begun: Tensor | None = None) -> None:
-        """After an epoch, or with what an epoch that was begun has come to; asked for by all processes."""
+        """After an epoch, or with what an epoch that was begun has come to; asked for by all processes. Weights that
+        are not finite are not kept: the loss would be the next to be none."""
+        if not torch.stack([weight.isfinite().all() for weight in self.model.parameters()]).all():
+            raise NotFinite(f"the weights are not finite after epoch {len(self.log)}: {self._remedy()}")
         damaged = union({str(path): why for path, why in self.data.damaged.items()})
         if rank() == 0 and self.folder is not None:
             facts = {"log": self.log, "trunk": self.trunk, "processes": world_size()}
@@ -58,10 +61,24 @@ class Keeper:
         """Before a stretch of an epoch: a checkpoint if it is time, which the first process says; OutOfTime if over."""
         over, due = share((time.monotonic() >= deadline, self.due))
         if over or due:
-            self.keep(engine.so_far(batch))
+            begun = engine.so_far(batch)
+            self.require_finite(engine.parts(begun))
+            self.keep(begun)
         if over:
             epoch = len(self.log) + 1
             raise OutOfTime(f"the time is over after batch {batch} of epoch {epoch}: the same command goes on")
+
+    def require_finite(self, parts: dict[str, Tensor]) -> None:
+        """NotFinite if a loss of this epoch [steps] or [steps, R] is not, with its step and part."""
+        wrong = {name: found[0].tolist() for name, each in parts.items() if len(found := (~each.isfinite()).nonzero())}
+        if wrong:
+            name, (step, *place) = min(wrong.items(), key=lambda pair: pair[1][0])
+            where = f"step {len(self.log) * len(self.data) + step} (epoch {len(self.log) + 1})"
+            raise NotFinite(f"{name} is not finite at {where}: {self._remedy()}", *place)
+
+    def _remedy(self) -> str:
+        kept = None if self.folder is None else last_name(self.folder)
+        return f"lower the learning rate or the weight; {f'{kept} is kept' if kept else 'there is no checkpoint yet'}"
 
 
 def order_of(data: Loader, epoch: int) -> str:

@@ -27,7 +27,7 @@ from poise.training.average import Average
 from poise.training.batch_norm import synchronised
 from poise.training.checkpoint import Checkpoint, newest, restore
 from poise.training.engine import Engine
-from poise.training.errors import NotFinite, OutOfTime, TrainingError
+from poise.training.errors import OutOfTime, TrainingError
 from poise.training.keeper import Entry, Keeper, order_of
 from poise.training.plan import Plan
 
@@ -91,7 +91,7 @@ def fit(
         engine = Engine(model, objective, data, optimizer, plan, average)
         pause = partial(keeper.between, engine, deadline)
         for epoch in range(len(log), last):
-            entry, done = _train(engine, data, plan, epoch, last, log, progress, pause, done, begun), None
+            entry, done = _train(engine, keeper, plan, epoch, last, progress, pause, done, begun), None
             if validate is not None:
                 with _uncompiled(model), nullcontext() if average is None else average.in_place():
                     entry |= validate(model)
@@ -141,18 +141,16 @@ def _resumed(
 
 def _train(
     engine: Engine,
-    data: Loader,
+    keeper: Keeper,
     plan: Plan,
     epoch: int,
     last: int,
-    log: list[Entry],
     progress: Callable[[Now], None],
     pause: Callable[[int], None],
     done: Tensor | None,
     begun: float,
 ) -> Entry:
-    start = time.monotonic()
-
+    start, data, log = time.monotonic(), keeper.data, keeper.log
     shown = 0.0
 
     def report(batch: int) -> None:
@@ -165,7 +163,7 @@ def _train(
 
     parts = engine.epoch(epoch, report, pause, done)
     step = (epoch + 1) * len(data)
-    _require_finite(parts, epoch, epoch * len(data))
+    keeper.require_finite(parts)
     return {
         "epoch": epoch + 1,
         "step": step,
@@ -173,18 +171,6 @@ def _train(
         "learning_rate": plan.learning_rate(step - 1),
         "seconds": time.monotonic() - start,
     }
-
-
-def _require_finite(parts: dict[str, Tensor], epoch: int, first: int) -> None:
-    wrong = {
-        name: int((~values.isfinite()).nonzero()[0, 0]) for name, values in parts.items() if not values.isfinite().all()
-    }
-    if wrong:
-        name, step = min(wrong.items(), key=lambda pair: pair[1])
-        raise NotFinite(
-            f"{name} is not finite at step {first + step} (epoch {epoch + 1}): lower the learning rate or the weight; "
-            "checkpoints of earlier epochs are kept"
-        )
 
 
 @contextmanager
