@@ -13,6 +13,7 @@ the others, for every width of a batch; they share their memory, since nothing b
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -176,7 +177,6 @@ class Engine:
         """A graph of one step, after a few that warm it up on the same stream."""
         live = self._objective if quiet else with_weight(self._objective, LiveWeight(self._tables))
         self._step, graph, side = TrainStep(self._model, live), torch.cuda.CUDAGraph(), self._side
-        graph.register_generator_state(self._augmenting)
         with self._undone() as again:
             side.wait_stream(torch.cuda.current_stream(self.device))
             with torch.cuda.stream(side):
@@ -184,7 +184,8 @@ class Engine:
                     self._plainly(quiet, width, step)
                     again()  # a width may first come up in the last step of an epoch, and the tables end there
             torch.cuda.current_stream(self.device).wait_stream(side)
-            with torch.cuda.graph(graph, pool=self._memory, stream=side):
+            graph.register_generator_state(self._augmenting)
+            with _uncollected(), torch.cuda.graph(graph, pool=self._memory, stream=side):
                 self._plainly(quiet, width, step)
         return graph
 
@@ -203,6 +204,18 @@ class Engine:
             bring_back()
         for generator, state in draws:
             generator.set_state(state)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage is collected inside: an old graph that is freed in the middle of a capture would spoil it."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _default_generator(device: torch.device) -> torch.Generator:
