@@ -135,7 +135,7 @@ def test_the_recipe_is_the_papers() -> None:
         0.1,
     )
     assert EXPERIMENT.network.settings["feed_forward"] == 256 and EXPERIMENT.network.settings["heads"] == 8
-    assert len(sweeps(EXPERIMENT)["fcl"]) == 18 and set(sweeps(EXPERIMENT)) == set(sweeps(QUICK))
+    assert len(sweeps(EXPERIMENT)["fcl"]) == 9 and set(sweeps(EXPERIMENT)) == set(sweeps(QUICK))
     assert EXPERIMENT.plan.learning_rate.steps == EXPERIMENT.plan.epochs * steps
     assert QUICK.plan.learning_rate.steps == QUICK.plan.epochs * (3200 // 64)
 

@@ -35,11 +35,9 @@ class WordPieces:
             raise ValueError("there are no sentences to encode")
         self._tokenizer.enable_truncation(max_length)
         rows = self._tokenizer.encode_batch([list(tokens) for tokens in sentences], is_pretokenized=True)
-        length = max(len(row.ids) for row in rows)
-        ids = torch.zeros(len(rows), length, dtype=torch.long)
-        words = torch.full((len(rows), length), -1)
-        for i, row in enumerate(rows):
-            ids[i, : len(row.ids)] = torch.tensor(row.ids)
-            words[i, : len(row.ids)] = torch.tensor([-1 if word is None else word for word in row.word_ids])
-        mask = torch.arange(length)[None, :] < torch.tensor([len(row.ids) for row in rows])[:, None]
+        lengths = torch.tensor([len(row.ids) for row in rows])
+        mask = torch.arange(int(lengths.max()))[None, :] < lengths[:, None]
+        ids, words = torch.zeros(mask.shape, dtype=torch.long), torch.full(mask.shape, -1)
+        ids[mask] = torch.tensor([piece for row in rows for piece in row.ids])
+        words[mask] = torch.tensor([-1 if word is None else word for row in rows for word in row.word_ids])
         return Tokens(ids, mask, words < 0), words

@@ -13,8 +13,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from poise.tokens import Tokens
+
+# Not cuDNN's, which torch prefers on some devices: it makes a plan for every shape, and sentences come in many.
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Transformer(nn.Module):
@@ -104,6 +108,7 @@ class _Layer(nn.Module):
         parts = self.query_key_value(x).unflatten(2, (3, self.heads, -1))  # [B, T, 3, H, E/H]
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each [B, H, T, E/H]
         dropout = self.dropout.p if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attend, dropout_p=dropout)
+        with sdpa_kernel(_KERNELS):
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attend, dropout_p=dropout)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out

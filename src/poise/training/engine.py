@@ -13,7 +13,9 @@ the others, for every width of a batch; they share their memory, since nothing b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +68,8 @@ class Engine:
         self._tables = Tables(len(data), self._local_size(), data.replicas, self.device)
         self._replays: dict[tuple[bool, int], torch.cuda.CUDAGraph] = {}
         self._memory = torch.cuda.graph_pool_handle() if self._captures else None
+        # Of its own, for all graphs: the matrix library keeps memory per stream, and torch may free it with any graph.
+        self._side: Any = torch.cuda.Stream(self.device) if self._captures else None  # type: ignore[no-untyped-call]
         self._names: dict[bool, list[str]] = {}
 
     def epoch(
@@ -176,29 +180,48 @@ class Engine:
         tables.note(loss.parts.values())
 
     def _captured(self, quiet: bool, width: int, step: int) -> torch.cuda.CUDAGraph:
-        """A graph of one step. The steps that warm up are undone: weights, optimizer, counter and draws come back."""
+        """A graph of one step, after a few that warm it up on the same stream."""
         live = self._objective if quiet else with_weight(self._objective, LiveWeight(self._tables))
-        self._step = TrainStep(self._model, live)
+        self._step, graph, side = TrainStep(self._model, live), torch.cuda.CUDAGraph(), self._side
+        with self._undone() as again:
+            side.wait_stream(torch.cuda.current_stream(self.device))
+            with torch.cuda.stream(side):
+                for _ in range(_WARM_UP):
+                    self._plainly(quiet, width, step)
+                    again()  # a width may first come up in the last step of an epoch, and the tables end there
+            torch.cuda.current_stream(self.device).wait_stream(side)
+            graph.register_generator_state(self._augmenting)
+            with _uncollected(), torch.cuda.graph(graph, pool=self._memory, stream=side):
+                self._plainly(quiet, width, step)
+        return graph
+
+    @contextmanager
+    def _undone(self) -> Iterator[Callable[[], None]]:
+        """Steps inside leave no trace: weights, optimizer, average, counter and draws come back, in place.
+
+        What it gives brings the counter alone back.
+        """
         again = self._tables.snapshot()
         undo = [_snapshot(self._model, self._optimizer), again]
         undo += [] if self._average is None else [self._average.snapshot()]
         draws = [(each, each.get_state()) for each in (self._augmenting, _default_generator(self.device))]
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UP):
-                self._plainly(quiet, width, step)
-                again()  # a width may first come up in the last step of an epoch, and the tables end there
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self._augmenting)
-        with torch.cuda.graph(graph, pool=self._memory):
-            self._plainly(quiet, width, step)
+        yield again
         for bring_back in undo:
             bring_back()
         for generator, state in draws:
             generator.set_state(state)
-        return graph
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage is collected inside: an old graph that is freed in the middle of a capture would spoil it."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _default_generator(device: torch.device) -> torch.Generator:
