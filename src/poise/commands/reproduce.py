@@ -83,7 +83,7 @@ def reproduce(
 
     poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
 
-    poise reproduce noisy-cifar cifar-c --compressed --minutes 9
+    poise reproduce cifar-c noisy-cifar --compressed --minutes 9
 
     poise reproduce cifar-c --engine ray --address auto --gpus-per-run 0.5
     """
