@@ -19,6 +19,7 @@ from poise.experiments import cifar_c, cifar_controls, noisy_cifar, shelf
 from poise.experiments.cifar import COMPRESSED, FULL, QUICK
 from poise.experiments.experiment import Build, Experiment
 from poise.experiments.runner import Event, Runner
+from poise.experiments.trunks import common_epochs
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
 from poise.reporting.records import load
 from poise.reporting.tables import tables_of
@@ -215,11 +216,10 @@ def test_xe_gaussian_waits_until_there_are_statistics() -> None:
 
 
 def test_a_trunk_is_as_long_as_the_longest_company(data: Path) -> None:
-    """XE+Gaussian, which leaves early, does not make the others train alone."""
+    """XE+Gaussian, which leaves early, does not make the others train alone; a trunk for itself would be none."""
     noisy = dataclasses.replace(
         tiny(noisy_cifar.table), plan=dataclasses.replace(tiny(noisy_cifar.table).plan, epochs=9)
     )
-    runner = Runner(noisy, data, CPU)
     fcl, xe, gaussian = (
         dataclasses.replace(each, objective=dataclasses.replace(each.objective, weight=poise.Ramp(1.0, start=start)))
         if start
@@ -228,9 +228,11 @@ def test_a_trunk_is_as_long_as_the_longest_company(data: Path) -> None:
         for each in noisy.methods
         if each.name == name
     )
-    runner = dataclasses.replace(runner, experiment=dataclasses.replace(noisy, methods=(xe, fcl, gaussian), groups=()))
-    judge = runner.judge()
-    assert [runner._trunk_epochs(judge, each) for each in (xe, fcl, gaussian)] == [7, 7, 2]
+    three = dataclasses.replace(noisy, methods=(xe, fcl, gaussian), groups=())
+    assert [common_epochs(three, each, images=40) for each in (xe, fcl, gaussian)] == [7, 7, 0]
+    twin = dataclasses.replace(gaussian, name="twin")
+    four = dataclasses.replace(three, methods=(*three.methods, twin))
+    assert [common_epochs(four, each, images=40) for each in (xe, gaussian, twin)] == [7, 2, 2]
 
 
 def test_controls_differ_from_fcl_in_one_thing() -> None:

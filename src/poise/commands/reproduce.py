@@ -83,7 +83,7 @@ def reproduce(
 
     poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
 
-    poise reproduce noisy-cifar cifar-c --compressed --minutes 9
+    poise reproduce cifar-c noisy-cifar --compressed --minutes 9
 
     poise reproduce cifar-c --engine ray --address auto --gpus-per-run 0.5
     """
@@ -157,11 +157,11 @@ def _run(
     try:
         with bars(quiet or not first) as listen:
             runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
-            runs = {runner: _way(runner, fleet, cluster) for runner in runners}
-            done = {runner: run(methods, numbers) for runner, run in runs.items()}
+            run = _way(runners, fleet, cluster)
+            done = run(methods, numbers)
             if helpers:
                 _wait(helpers)  # theirs are told, and what they left is run
-                done = {runner: run(methods, numbers) for runner, run in runs.items()}
+                done = run(methods, numbers)
     except (TrainingError, DataError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
@@ -186,15 +186,17 @@ def _say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
         typer.echo(f"{folder}: {len(records)} finished" + (f", {left} to go: start it again" if left else ""))
 
 
-def _way(runner: Any, fleet: bool, cluster: Any) -> Callable[[Any, Any], list[Path]]:
-    """How a runner's runs are made: one by one, as a fleet, or on a cluster."""
+def _way(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:
+    """How the runs are made: one by one, as fleets, or on a cluster."""
     from poise.experiments.cluster import run_on_cluster
     from poise.experiments.fleets import run_fleets
+    from poise.experiments.together import run_together
 
     if cluster:
-        return partial(run_on_cluster, runner, cluster)
-    ordinary: Callable[[Any, Any], list[Path]] = runner.run
-    return partial(run_fleets, runner) if fleet else ordinary
+        return lambda methods, seeds: {each: run_on_cluster(each, cluster, methods, seeds) for each in runners}
+    if fleet:
+        return lambda methods, seeds: {each: run_fleets(each, methods, seeds) for each in runners}
+    return partial(run_together, runners)
 
 
 def _left(runner: Any, records: list[Path], seeds: int | None, methods: list[str] | None) -> int:

@@ -4,8 +4,9 @@
     poise reproduce cifar-controls --quick --seeds 1             # a small network on two cores
 
 The loss without the choice of features (random k), the views without noise (sigma 0), the views without the loss
-(lambda 0: 1e-30, since 0 would leave them out); then sum or mean, values or pixels, clipping, statistics, utility; and
-what XE+Gaussian is with the statistics of its own batch from the first step on, as late as FCL, or as a mean.
+(lambda 0: 1e-30, since 0 would leave them out); then sum or mean, values or pixels, clipping, statistics, utility;
+CL+Gaussian with the statistics of its own batch; and XE+Gaussian with them, from the first step on, as late as FCL, or
+as a mean.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from poise.experiments.noisy_cifar import table as noisy_table
 from poise.features.perturbation import Gaussian
 from poise.features.selection import AtRandom, TopBottom
 from poise.features.utility import GradientUtility
+from poise.objectives.cl_gaussian import CLGaussian
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.schedules import Ramp
@@ -50,10 +52,13 @@ def table(data: str, length: Length) -> Experiment:
         "late": replace(gaussian, weight=Ramp(1e-4 * length.batch, start=late)),
         "batch statistics": replace(gaussian, weight=1e-4 * length.batch, statistics="batch"),  # from the first step on
     }
-    augment = known["FCL"].augment
+    augment, contrast = known["FCL"].augment, known["CL+Gaussian"]
+    assert isinstance(contrast.objective, CLGaussian)
     rows = (
         *(known[name] for name in ("FCL", "XE")),
         *(Method(f"FCL, {what}", other, augment) for what, other in controls(fcl).items()),
+        contrast,
+        Method("CL+Gaussian, batch statistics", replace(contrast.objective, statistics="batch"), augment),
         known["XE+Gaussian"],
         *(Method(f"XE+Gaussian, {what}", each, augment) for what, each in others.items()),
     )

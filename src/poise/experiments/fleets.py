@@ -55,18 +55,15 @@ def run_fleets(
 
 
 def _sail_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
-    judge: Judge | None = None
     for fleet in fleets:
         with ExitStack() as locks:
             left = [member for member in fleet if _is_left(runner, member, locks)]
             if left and time.monotonic() >= runner.deadline:
                 return
+            left = [member for member in left if not _finished(runner, runner.judge, member)]
             if left:
-                judge = judge or runner.judge()
-                left = [member for member in left if not _finished(runner, judge, member)]
-            if left and judge:
                 try:
-                    _sail(runner, judge, left)
+                    _sail(runner, runner.judge, left)
                 except NotFinite as error:
                     raise NotFinite(f"{_who(left, error.place)}: {error}") from None
 

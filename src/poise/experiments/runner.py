@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from poise.experiments.judge import Judge
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
 from poise.experiments.tested import FILE as TESTED
-from poise.experiments.trunks import beginning, quiet, quiet_steps
+from poise.experiments.trunks import beginning, common_epochs, quiet
 from poise.models.saved import save_model
 from poise.reporting.files import write_json
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
@@ -85,7 +86,9 @@ class Runner:
         self.write(self.folder / "experiment.json", self.experiment.facts())
         return wanted
 
+    @cached_property
     def judge(self) -> Judge:
+        """The same for all that is run: test sets are made once."""
         return Judge(self.experiment, self.experiment.task(), self.device, self.testing and self.experiment.testing)
 
     @property
@@ -101,10 +104,8 @@ class Runner:
         return path.exists() and (not self.keep_models or _weights(path).exists())
 
     def _run_all(self, wanted: Sequence[tuple[Method, int]]) -> None:
-        judge: Judge | None = None
         for method, seed in wanted:
-            path = self.record_path(method, seed)
-            with busy(path.parent) as mine:
+            with busy(self.record_path(method, seed).parent) as mine:
                 if not mine:
                     self.listen(Event(method.name, seed, "is run by another process"))
                 elif share(self.is_finished(method, seed)):
@@ -112,9 +113,8 @@ class Runner:
                 elif share(time.monotonic() >= self.deadline):
                     return
                 else:
-                    judge = judge or self.judge()
                     try:
-                        self._one(judge, method, seed)
+                        self._one(self.judge, method, seed)
                     except OutOfTime as error:
                         self.listen(Event(method.name, seed, f"stops: {error}"))
                         return
@@ -174,7 +174,8 @@ class Runner:
         own = self.record_path(method, seed).parent
         folder = self._shared((method.objective, method.augment), seed) if shared else own
         with alone(folder) if shared else nullcontext():
-            epochs = 0 if share(has_checkpoint(folder)) else self._trunk_epochs(judge, method)
+            apart = not self.share_trunks or share(has_checkpoint(folder))
+            epochs = 0 if apart else common_epochs(self.experiment, method, len(judge.task.train))
             branch = self._trunk(judge, method, seed, epochs) if epochs else None
             return self._fit(judge, method, seed, model, folder, branch=branch)
 
@@ -205,27 +206,26 @@ class Runner:
             note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
         )
 
-    def _trunk_epochs(self, judge: Judge, method: Method) -> int:
-        """Epochs that the method shares with the one that goes along longest: whole ones, before either switches on."""
-        steps = len(judge.task.train) // self.experiment.plan.batch_size
-        alike = [other for other in self.experiment.methods if beginning(other) == beginning(method)]
-        quiet_epochs = {
-            other.name: quiet_steps(other.objective, self.experiment.plan.epochs * steps) // steps for other in alike
-        }
-        own = quiet_epochs.pop(method.name)
-        return min(own, max(quiet_epochs.values(), default=0)) if self.share_trunks else 0
-
     def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
         folder = self._shared((beginning(method), epochs), seed)
         plain = replace(method, objective=quiet(method.objective))
         with alone(folder):
-            self._fit(judge, plain, seed, self.model(seed), folder, until=epochs)
+            branch = None if share(has_checkpoint(folder)) else self._shorter_trunk(method, seed, epochs)
+            self._fit(judge, plain, seed, self.model(seed), folder, branch, until=epochs)
             share(None)  # the first process has written its last checkpoint
             found = newest(folder, lambda sentence: None)
         if found is None or len(found.facts["log"]) != epochs:
             raise TrainingError(f"{folder} has no whole checkpoint: remove it to train it again")
         return found
+
+    def _shorter_trunk(self, method: Method, seed: int, epochs: int) -> Checkpoint | None:
+        """The end of the longest trunk before this one, where another experiment has left one."""
+        for fewer in range(epochs - 1, 0, -1):
+            found = newest(self._shared((beginning(method), fewer), seed), lambda sentence: None)
+            if found is not None and len(found.facts["log"]) == fewer:
+                return found
+        return None
 
     def _shared(self, decides: Any, seed: int) -> Path:
         """The folder of all that is trained alike: what decides the weights, in this task, network and plan."""

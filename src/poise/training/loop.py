@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -185,11 +185,20 @@ def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
             # Every pass has one batch size: shapes left open, after the second size, would cost speed.
             model.embed = torch.compile(model.embed, dynamic=False)  # type: ignore[assignment, arg-type]
         try:
-            yield
+            with _many_passes() if compiled else nullcontext():
+                yield
         finally:
             torch.backends.cudnn.benchmark = tuned
             if compiled:
                 del model.embed
+
+
+def _many_passes() -> AbstractContextManager[None]:
+    """A process may meet more kinds of pass than the eight that torch keeps: the ninth would silently run eager."""
+    import torch._dynamo
+
+    patched: AbstractContextManager[None] = torch._dynamo.config.patch(recompile_limit=64)
+    return patched
 
 
 @contextmanager

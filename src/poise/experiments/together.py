@@ -1,0 +1,33 @@
+"""Several experiments in one process: method after method, and each method in all of them before the next.
+
+What one experiment has trained, the others test right away, so that whatever has to be carried off a machine is records
+and not models. What was compiled and loaded serves all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from poise.experiments.runner import Runner
+from poise.training.errors import NotFinite
+
+
+def run_together(
+    runners: Sequence[Runner], methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+) -> dict[Runner, list[Path]]:
+    """The records of every runner; a method whose loss is not finite does not keep the others from being run."""
+    wanted = {runner: runner.begin(methods, seeds) for runner in runners}
+    failures = []
+    for name in dict.fromkeys(method.name for runs in wanted.values() for method, _ in runs):
+        for runner in runners:
+            try:
+                runner.run([name], seeds)
+            except NotFinite as error:
+                failures.append(str(error))  # not the error, which holds on to all that was on the device
+    if failures:
+        raise NotFinite("; ".join(failures))
+    return {
+        runner: [path for method, seed in runs if (path := runner.record_path(method, seed)).exists()]
+        for runner, runs in wanted.items()
+    }

@@ -1,0 +1,87 @@
+"""Several experiments in one process: their order, what they share, and what one that fails does to the others."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from data_sets import pictures
+
+import poise
+from poise.data import cache
+from poise.experiments import cifar_c, noisy_cifar
+from poise.experiments.cifar import QUICK
+from poise.experiments.experiment import Build, Experiment, Method
+from poise.experiments.runner import Event, Runner
+from poise.experiments.together import run_together
+from poise.training.errors import NotFinite, TrainingError
+
+pytestmark = pytest.mark.miniature
+CPU = torch.device("cpu")
+LENGTH = dataclasses.replace(QUICK, epochs=6, images=40, batch=20)
+NETWORK = Build(poise.ResNet, num_classes=10, blocks=((1, 4, 1), (1, 4, 2)))
+METHODS = ["PG+XE", "PG+FCL"]
+
+
+def tiny(table: object) -> Experiment:
+    return dataclasses.replace(table("cifar10", LENGTH), network=NETWORK)
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path / "cache"))
+    cache.store("cifar10", pictures(60, 8).items(), "a test", {})
+    return tmp_path / "runs"
+
+
+def epochs_trained(heard: list[Event]) -> int:
+    """How many epochs were trained in all."""
+    return sum(event.now is not None and event.now.batch == event.now.batches for event in heard)
+
+
+def losses(path: Path) -> list[object]:
+    return [entry["loss"] for entry in json.loads(path.read_text())["log"]]
+
+
+def test_a_method_is_in_all_tables_before_the_next_one_begins(out: Path) -> None:
+    heard: list[Event] = []
+    runners = [Runner(tiny(table), out, CPU, listen=heard.append) for table in (cifar_c.table, noisy_cifar.table)]
+    done = run_together(runners, METHODS, [0])
+    assert [path.parts[-4:-2] for path in done[runners[1]]] == [
+        ("noisy-cifar10-quick", "pg-xe"),
+        ("noisy-cifar10-quick", "pg-fcl"),
+    ]
+    ends = [event.method for event in heard if event.what == "is finished"]
+    assert ends == ["PG+XE", "PG+XE", "PG+FCL", "PG+FCL"]
+
+
+def test_a_longer_trunk_goes_on_from_a_shorter_one(out: Path) -> None:
+    """PG+FCL begins after 3 epochs of 6 in one table and after 4 in the other: 3 + 3 + 3, then 1 + 2."""
+    heard: list[Event] = []
+    runners = [Runner(tiny(table), out, CPU, listen=heard.append) for table in (cifar_c.table, noisy_cifar.table)]
+    done = run_together(runners, METHODS, [0])
+    assert epochs_trained(heard) == 12
+    alone = Runner(tiny(noisy_cifar.table), out / "alone", CPU, share_trunks=False)
+    assert [losses(path) for path in done[runners[1]]] == [losses(path) for path in alone.run(METHODS, [0])]
+
+
+def test_a_method_that_fails_does_not_keep_the_others_from_being_run(out: Path) -> None:
+    noisy = tiny(noisy_cifar.table)
+    known = {method.name: method for method in noisy.methods}
+    mad = Method("mad", dataclasses.replace(known["XE+Gaussian"].objective, weight=float("inf")), known["XE"].augment)
+    runner = Runner(dataclasses.replace(noisy, methods=(mad, known["PG+XE"]), groups=()), out, CPU)
+    with pytest.raises(NotFinite, match=r"^mad, seed 0: weight is not finite"):
+        run_together([runner], None, [0])
+    assert not runner.record_path(mad, 0).exists() and runner.record_path(known["PG+XE"], 0).exists()
+
+
+def test_a_folder_with_another_recipe_is_refused_before_anything_is_trained(out: Path) -> None:
+    noisy, corrupted = tiny(noisy_cifar.table), tiny(cifar_c.table)
+    changed = dataclasses.replace(corrupted, plan=dataclasses.replace(corrupted.plan, epochs=1))
+    Runner(changed, out, CPU).run(["XE"], [0])
+    heard: list[Event] = []
+    runners = [Runner(each, out, CPU, listen=heard.append) for each in (noisy, corrupted)]
+    with pytest.raises(TrainingError, match="holds a run with another recipe"):
+        run_together(runners, ["XE"], [0])
+    assert heard == []
