@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from audit_command import poise
 
 from poise import cli
 
@@ -49,14 +50,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
-
-
-def poise(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
-    """Run a command; returns its exit code, or the sentence it ends with."""
-    monkeypatch.setattr(sys, "argv", ["poise", "audit", *words])
-    with pytest.raises(SystemExit) as end:
-        cli.run()
-    return end.value.code
 
 
 FEW = ("--data", "test.npz", "--examples", "40", "--corruptions", "fog,gaussian_noise", "--probes", "4")

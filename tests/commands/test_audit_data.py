@@ -1,6 +1,5 @@
 """`poise audit` with data and models that do not go together, with tables, with damaged files, and where it stopped."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from audit_command import facts, poise
 from PIL import Image
 
 from poise import cli
@@ -58,17 +58,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
-
-
-def poise(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
-    monkeypatch.setattr(sys, "argv", ["poise", "audit", *words])
-    with pytest.raises(SystemExit) as end:
-        cli.run()
-    return end.value.code
-
-
-def facts(home: Path) -> dict:
-    return json.loads((home / "audit" / "audit.json").read_text())
 
 
 @pytest.mark.parametrize(

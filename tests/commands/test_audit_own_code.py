@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from audit_command import facts, poise
 from PIL import Image
 
 import poise as poise_package
-from poise import cli
 from poise.commands import progress
 
 CODE = """
@@ -80,17 +80,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return tmp_path
-
-
-def poise(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
-    monkeypatch.setattr(sys, "argv", ["poise", "audit", *words])
-    with pytest.raises(SystemExit) as end:
-        cli.run()
-    return end.value.code
-
-
-def facts(home: Path) -> dict:
-    return json.loads((home / "audit" / "audit.json").read_text())
 
 
 def test_a_folder_of_greys_for_a_model_of_one_channel(home: Path, monkeypatch) -> None:
