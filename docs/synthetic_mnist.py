@@ -21,6 +21,7 @@ from poise.data.noise import PixelNoise, pixel_deviation
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST
 from poise.features.agreement import spearman
 from poise.reporting.columns import Column
+from poise.reporting.files import RecordError
 from poise.reporting.frontier import Frontier, frontiers, gaps
 from poise.reporting.records import Record, Results, load
 from poise.reporting.statistics import corrected, paired, summary
@@ -324,9 +325,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="the folder that holds the experiments")
     folder = parser.parse_args().runs
+    try:
+        found = {each.experiment.name: each for each in load(folder)}
+    except RecordError as error:
+        parser.error(str(error))
+    needed = ("synthetic-mnist", "synthetic-mnist-frontier", "synthetic-mnist-augmentation")
+    if missing := [name for name in needed if name not in found]:
+        parser.error(f"{folder} has no {', '.join(missing)}: run them first, as docs/synthetic-mnist.md says")
     parts = digits()
     draw_data(parts)
-    found = {each.experiment.name: each for each in load(folder)}
     print_studies(
         each
         for each in found.values()

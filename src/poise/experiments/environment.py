@@ -48,4 +48,5 @@ def _processor() -> str:
 
 
 def _threads() -> str:
-    return f"{torch.get_num_threads()} threads"
+    count = torch.get_num_threads()
+    return f"{count} thread{'s' if count > 1 else ''}"
