@@ -1,5 +1,7 @@
 """Models whose answer is known are called by their names."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -27,18 +29,25 @@ def audited(model: torch.nn.Module, data: tuple[torch.Tensor, torch.Tensor], **s
     return poise.audit(model, batches(*data), examples=300, **settings)
 
 
+def told(make: Callable[[int], tuple], name: str) -> list[poise.Audit]:
+    """The audits of eight samples; one may be misnamed, as the third is of the model that sees the planted column."""
+    found = [audited(*make(seed)) for seed in range(8)]
+    right = [each for each in found if each.names == (name,)]
+    assert len(right) >= 7
+    return right
+
+
 def test_the_three_are_told_apart() -> None:
-    """One sample; benchmarks/audit_planted.py counts over many."""
-    seed = 3
-    assert audited(linear(), plain_rows(300, seed)).names == (FOLLOWS,)
-    assert audited(Switching(), rows(300, seed)).names == (FOLLOWS,)
-    blind = audited(Switching(sees_planted=False), rows(300, seed))
+    """Eight samples; benchmarks/audit_planted.py counts over many."""
+    told(lambda seed: (linear(), plain_rows(300, seed)), FOLLOWS)
+    told(lambda seed: (Switching(), rows(300, seed)), FOLLOWS)
     ignored = (f"feature {PLANTED}", f"feature {SWITCH}")  # it never saw either
-    assert blind.names == (OVER_ROBUST,) and any(name in blind.verdict for name in ignored)
-    jumpy = audited(over_sensitive(), plain_rows(300, seed))
-    assert jumpy.names == (BRITTLE,) and "least useful" in jumpy.verdict
-    misled = audited(over_sensitive(read_by_head=1.0), plain_rows(300, seed))
-    assert misled.names == (BRITTLE,) and f"feature {NUISANCE}" in misled.verdict
+    for blind in told(lambda seed: (Switching(sees_planted=False), rows(300, seed)), OVER_ROBUST):
+        assert any(name in blind.verdict for name in ignored)
+    for jumpy in told(lambda seed: (over_sensitive(), plain_rows(300, seed)), BRITTLE):
+        assert "least useful" in jumpy.verdict
+    for misled in told(lambda seed: (over_sensitive(read_by_head=1.0), plain_rows(300, seed)), BRITTLE):
+        assert f"feature {NUISANCE}" in misled.verdict
 
 
 def test_a_hundred_examples_tell_most_samples_apart() -> None:

@@ -4,20 +4,21 @@ import dataclasses
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 import pytest
+import tiny_cifar
 import torch
-from data_sets import pictures
 
 import poise
 from poise import cli
 from poise.data import cache
 from poise.data.loader import on_device
 from poise.experiments import cifar_c, cifar_controls, noisy_cifar, shelf
-from poise.experiments.cifar import COMPRESSED, FULL, QUICK
-from poise.experiments.experiment import Build, Experiment
+from poise.experiments.cifar import COMPRESSED, FULL
+from poise.experiments.experiment import Experiment
 from poise.experiments.runner import Event, Runner
 from poise.experiments.trunks import common_epochs
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
@@ -27,19 +28,12 @@ from poise.reporting.text import text
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
-TINY = dataclasses.replace(QUICK, epochs=2, images=40, batch=20)
-NETWORK = Build(poise.ResNet, num_classes=10, blocks=((1, 4, 1), (1, 4, 2)))
-
-
-def tiny(table: object) -> Experiment:
-    return dataclasses.replace(table("cifar10", TINY), network=NETWORK)
+tiny = partial(tiny_cifar.tiny, epochs=2)
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("POISE_DATA", str(tmp_path / "cache"))
-    cache.store("cifar10", pictures(60, 8).items(), "a test", {})
-    return tmp_path / "runs"
+    return tiny_cifar.drawn_cifar(tmp_path, monkeypatch)
 
 
 def run(out: Path, experiment: Experiment, methods: list[str] | None = None, **options: object) -> list[Event]:
@@ -262,10 +256,10 @@ def test_one_compiled_step_serves_all_seeds_and_methods_with_the_same_passes() -
 
     torch._dynamo.reset()
     counter, counts = CompileCounter(), []
-    rows = {method.name: method.objective for method in noisy_cifar.table("cifar10", TINY).methods}
+    rows = {method.name: method.objective for method in tiny(noisy_cifar.table).methods}
     for _seed in range(2):
         for name in ("XE", "CL+Gaussian", "FCL", "AugMix+FCL"):
-            model = NETWORK()
+            model = tiny_cifar.NETWORK()
             model.embed = torch.compile(model.embed, backend=counter, dynamic=False)
             objective = rows[name]
             for step in (0, 3):

@@ -2,37 +2,30 @@
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
+import tiny_cifar
 import torch
-from data_sets import pictures
 
-import poise
-from poise.data import cache
 from poise.experiments import cifar_c, noisy_cifar
-from poise.experiments.cifar import QUICK
-from poise.experiments.experiment import Build, Experiment, Method
+from poise.experiments.experiment import Method
 from poise.experiments.runner import Event, Runner
 from poise.experiments.together import run_together
 from poise.training.errors import NotFinite, TrainingError
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
-LENGTH = dataclasses.replace(QUICK, epochs=6, images=40, batch=20)
-NETWORK = Build(poise.ResNet, num_classes=10, blocks=((1, 4, 1), (1, 4, 2)))
 METHODS = ["PG+XE", "PG+FCL"]
 
 
-def tiny(table: object) -> Experiment:
-    return dataclasses.replace(table("cifar10", LENGTH), network=NETWORK)
+tiny = partial(tiny_cifar.tiny, epochs=6)
 
 
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("POISE_DATA", str(tmp_path / "cache"))
-    cache.store("cifar10", pictures(60, 8).items(), "a test", {})
-    return tmp_path / "runs"
+    return tiny_cifar.drawn_cifar(tmp_path, monkeypatch)
 
 
 def epochs_trained(heard: list[Event]) -> int:
