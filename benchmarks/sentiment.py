@@ -126,10 +126,9 @@ def main() -> None:
         print(f"  {way:12} an FCL step is {ratio:.2f} XE steps; the bound is {bound:.2f}")
     if arguments.out is not None:
         memory = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+        asked = {name: value for name, value in vars(arguments).items() if name != "out"}
         facts = {"tokens": tokens, "bound": bound, "steps_per_second": rates, "peak_memory": memory}
-        arguments.out.write_text(
-            json.dumps({**vars(arguments), **facts, **surroundings(device)}, indent=1, default=str)
-        )
+        arguments.out.write_text(json.dumps({**asked, **facts, **surroundings(device)}, indent=1, default=str) + "\n")
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ def draw_understanding(results: Results) -> None:
     save(figure, "understanding")
 
 
-def draw_frontier(found: list[Frontier]) -> None:
+def draw_frontier(name: str, found: list[Frontier], least: float) -> None:
     """Rare classes against noise, and rare classes against lambda: a point is a mean over seeds."""
     figure, axes = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
     for number, frontier in enumerate(found):
@@ -218,10 +218,10 @@ def draw_frontier(found: list[Frontier]) -> None:
         axes[0].plot(*np.array(list(means.values())).T, **style)
         if not frontier.name.startswith("augmentation"):
             axes[1].plot(list(means), [mean[1] for mean in means.values()], **style)
-    axes[0].set(xlabel="accuracy under noise", ylabel="accuracy on the rare classes, clean", ylim=(0.45, 0.78))
+    axes[0].set(xlabel="accuracy under noise", ylabel="accuracy on the rare classes, clean", ylim=(least, least + 0.33))
     axes[1].set(xlabel="lambda", xscale="log")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right", fontsize=8)
-    save(figure, "frontier")
+    save(figure, name)
 
 
 def augmented(results: Results) -> list[Frontier]:
@@ -341,8 +341,15 @@ def main() -> None:
     )
     curves = frontiers(found["synthetic-mnist-frontier"].records, NOISE, LOOK)
     curves += augmented(found["synthetic-mnist-augmentation"])
-    draw_frontier(curves)
+    draw_frontier("frontier", curves, 0.45)
     print_frontiers(curves)
+    for scaling in ("bilinear", "nearest"):
+        if f"synthetic-mnist-frontier-{scaling}" in found:
+            print(f"corner digits scaled by {scaling}")
+            curves = frontiers(found[f"synthetic-mnist-frontier-{scaling}"].records, NOISE, LOOK)
+            draw_frontier(f"frontier-{scaling}", curves, 0.53)
+            print_frontiers(curves)
+            print_understanding(found[f"synthetic-mnist-{scaling}"].runs)
     results = found["synthetic-mnist"]
     draw_noise_levels(results)
     draw_understanding(results)

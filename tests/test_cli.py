@@ -177,7 +177,7 @@ def test_experiments_are_listed_without_torch() -> None:
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("poise reproduce synthetic-mnist-f", ["synthetic-mnist-frontier"]),
+        ("poise reproduce synthetic-mnist-a", ["synthetic-mnist-ablation"]),
         ("poise sweep noisy-cifar1", ["noisy-cifar10", "noisy-cifar100"]),
     ],
 )

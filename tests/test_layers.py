@@ -95,7 +95,7 @@ COLLECTORS = {
     ("experiments", "synthetic_mnist_ablation"),
     ("experiments", "synthetic_mnist_frontier"),
     ("experiments", "synthetic_mnist_choices"),
-    ("experiments", "synthetic_mnist_nearest"),
+    ("experiments", "synthetic_mnist_scalings"),
     ("corruptions", "profiles"),
     ("corruptions", "corrupt"),
     ("models", "saved"),

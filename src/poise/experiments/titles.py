@@ -13,7 +13,10 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "synthetic-mnist-ablation": ("synthetic_mnist_ablation", ()),
     "synthetic-mnist-frontier": ("synthetic_mnist_frontier", ()),
     "synthetic-mnist-choices": ("synthetic_mnist_choices", ()),
-    "synthetic-mnist-nearest": ("synthetic_mnist_nearest", ()),
+    "synthetic-mnist-scalings": (
+        "synthetic_mnist_scalings",
+        tuple(f"synthetic-mnist-{part}" for part in ("bilinear", "frontier-bilinear", "nearest", "frontier-nearest")),
+    ),
     "noisy-cifar": ("noisy_cifar", ("noisy-cifar10", "noisy-cifar100")),
     "cifar-c": ("cifar_c", ("cifar10-c", "cifar100-c")),
     "cifar-controls": ("cifar_controls", ()),
