@@ -3,12 +3,13 @@
 python docs/strips.py results/sentiment
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import matplotlib
 
 from poise.reporting.colours import STRENGTH, colour, text_on
+from poise.reporting.files import RecordError
 from poise.reporting.records import load
 from poise.reporting.strips import Strip, chosen_strips
 
@@ -57,10 +58,17 @@ def draw(axis: plt.Axes, strip: Strip, top: float) -> float:
 
 
 def main() -> None:
-    (results,) = load(Path(sys.argv[1]))
-    strips = chosen_strips(results, list(results.runs), each=3)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, help="the folder of the experiment")
+    parser.add_argument("out", type=Path, nargs="?", default=Path(__file__).with_name("sentiment.png"))
+    arguments = parser.parse_args()
+    try:
+        found = load(arguments.runs)
+    except RecordError as error:
+        parser.error(str(error))
+    strips = [strip for results in found for strip in chosen_strips(results, list(results.runs), each=3)]
     if not strips:
-        sys.exit(f"{sys.argv[1]} has no strips of two methods")
+        parser.error(f"{arguments.runs} has no strips of two methods")
     height = sum(1.4 + sum(len(strip.rows) + 0.4 for _ in lines_of(strip.tokens)) for strip in strips)
     figure, axis = plt.subplots(figsize=(0.087 * (WIDTH + LABEL), 0.2 * (height + 1)))
     axis.set(xlim=(0, WIDTH + LABEL + 1), ylim=(height + 1, 0))
@@ -69,8 +77,7 @@ def main() -> None:
     for strip in strips:
         top = draw(axis, strip, top)
     figure.subplots_adjust(left=0.01, right=0.99, top=0.99, bottom=0.01)
-    out = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(__file__).with_name("sentiment.png")
-    figure.savefig(out, dpi=110)
+    figure.savefig(arguments.out, dpi=110)
 
 
 if __name__ == "__main__":
