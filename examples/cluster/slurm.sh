@@ -5,11 +5,12 @@
 #
 # --out and POISE_DATA are folders that all nodes share. A worker that dies is started again, with all the others, from
 # the last checkpoint; a node that dies ends the job, which Slurm puts back into the queue: it goes on from there, too.
+# 16 cores for each GPU decode pictures: fewer do for small ones.
 #SBATCH --job-name=poise
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-node=8
-#SBATCH --cpus-per-task=64
+#SBATCH --cpus-per-task=128
 #SBATCH --time=24:00:00
 #SBATCH --requeue
 #SBATCH --open-mode=append

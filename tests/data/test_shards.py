@@ -123,6 +123,33 @@ def add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(member, io.BytesIO(content))
 
 
+def test_shards_that_differ_from_the_folders_are_written_again(folder: Path, tmp_path: Path) -> None:
+    out = shards(folder, tmp_path / "shards")
+    right = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def again() -> dict[str, bytes]:
+        shards(folder, out)
+        return {path.name: path.read_bytes() for path in out.iterdir()}
+
+    cut = out / "train-000003.tar"
+    cut.write_bytes(cut.read_bytes()[:2000])
+    assert again() == right
+    picture = next((folder / "train").rglob("*.JPEG"))
+    whole = picture.read_bytes()
+    picture.write_bytes(whole[:200])
+    assert again() != right  # the shard of the picture that is another one now
+    picture.write_bytes(whole)
+    assert again() == right
+
+
+def test_shards_of_more_pictures_than_there_are_go(folder: Path, tmp_path: Path) -> None:
+    out = shards(folder, tmp_path / "shards", 3)
+    for path in sorted((folder / "val").rglob("*.JPEG"))[:2]:
+        path.unlink()
+    assert write_shards(folder, out, 3) == {"train": 45, "val": 8}
+    assert len(open_part(out, "val")) == 8 and not (out / "val-000003.tar").exists()
+
+
 @pytest.mark.parametrize("home", ["", "./", "some/", "./v1.0/some/"])
 def test_shards_of_others_are_looked_through(folder: Path, tmp_path: Path, home: str) -> None:
     pictures = [(path.read_bytes(), label) for path, label in imagenet_part(folder, "train").pictures[:6]]
@@ -155,6 +182,8 @@ def test_cut_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
     tar.write_bytes(tar.read_bytes()[:2500])
     with pytest.raises(DataMismatch, match=r"train-000000.tar is not a whole shard|does not hold"):
         look_through(tar)
+    with pytest.raises(DataMismatch, match=r"train-000000.tar is cut short: copy it again, or make it again"):
+        imagenet(out, 5)
     data = loader(Pictures(open_part(out, "train"), RandomCrop(16)), 45)
     fed(data, 0)
     assert {path.parent for path in data.pictures.damaged} == {tar}  # what is left of it is used

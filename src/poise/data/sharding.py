@@ -10,6 +10,7 @@ import json
 import logging
 import tarfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,11 @@ Progress = Callable[[str, int, int], None]
 def write_shards(
     source: Path, out: Path, pictures: int = 1000, progress: Progress = lambda what, done, total: None
 ) -> dict[str, int]:
-    """Shards of so many pictures each, of ImageNet's folders; {part: pictures}. Files that cannot be read are left out
-    and named. A run that stopped goes on where it was."""
+    """Shards of so many pictures each, of ImageNet's folders; {part: pictures}.
+
+    Files that cannot be read are left out and named. A run that stopped goes on where it was; a shard that does not
+    hold what the folders do is written again.
+    """
     if pictures < 1:
         raise ValueError(f"pictures={pictures} must be at least 1")
     parts = {"train": Packed(imagenet_part(source, "train")), "val": Packed(imagenet_part(source, "val"))}
@@ -42,6 +46,7 @@ def write_shards(
         for number, at in enumerate(range(0, len(held), pictures)):
             counts[part] += _write(out / f"{part}-{number:06d}.tar", held, order[at : at + pictures].tolist(), at)
             progress(part, min(at + pictures, len(held)), len(held))
+        _remove_further(out, part, -(-len(held) // pictures))
     _write_index(out, classes, pictures, counts)
     return counts
 
@@ -72,10 +77,17 @@ def _ours(path: Path) -> bool:
     return path.name == INDEX or (path.stem.startswith(("train-", "val-")) and path.suffix in (".tar", ".json"))
 
 
+def _remove_further(out: Path, part: str, count: int) -> None:
+    """Shards that an earlier source had more."""
+    for path in out.glob(f"{part}-*"):
+        if int(path.stem.removeprefix(f"{part}-")) >= count:
+            path.unlink()
+
+
 def _write(path: Path, held: Packed, indices: Sequence[int], first: int) -> int:
     """One shard, and what it holds beside it; how many pictures that is."""
-    if path.is_file() and path.with_suffix(".json").is_file():
-        return len(read_shard(path).names)
+    if (there := _written(path, held, indices, first)) is not None:
+        return there
     with new_file(path) as stream, tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for place, index in enumerate(indices):
             _add_example(tar, held, index, first + place)
@@ -85,15 +97,38 @@ def _write(path: Path, held: Packed, indices: Sequence[int], first: int) -> int:
     return len(shard.names)
 
 
+def _written(path: Path, held: Packed, indices: Sequence[int], first: int) -> int | None:
+    """How many pictures a whole shard of these has, if there is one: by their names, sizes and labels."""
+    if not (path.is_file() and path.with_suffix(".json").is_file()):
+        return None
+    expected = []
+    for place, index in enumerate(indices):
+        with suppress(OSError):
+            size = held.name(index).stat().st_size
+            expected.append((_key(held.name(index), first + place)[1], size, int(held.labels[index])))
+    try:
+        shard = read_shard(path)
+    except DataMismatch:
+        return None
+    same = list(zip(shard.names, shard.sizes, shard.labels, strict=True)) == expected
+    return len(expected) if same and path.stat().st_size >= shard.end else None
+
+
+def _key(path: Path, number: int) -> tuple[str, str]:
+    """What both members of an example are called, and the picture."""
+    key = f"{number:07d}-{path.stem.replace('.', '_')[:60]}"
+    return key, f"{key}{path.suffix.lower()}"
+
+
 def _add_example(tar: tarfile.TarFile, held: Packed, index: int, number: int) -> None:
     path = held.name(index)
-    key = f"{number:07d}-{path.stem.replace('.', '_')[:60]}"
+    key, picture = _key(path, number)
     try:
         content = held.read(index)
     except OSError as error:
         LOG.warning("%s cannot be read and is left out (%s)", path, error.strerror or error)
         return
-    _add(tar, f"{key}{path.suffix.lower()}", content)
+    _add(tar, picture, content)
     _add(tar, f"{key}.cls", str(int(held.labels[index])).encode())
 
 

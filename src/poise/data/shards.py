@@ -45,6 +45,11 @@ class Shard:
         if not whole or {len(column) for column in numbers} != {len(self.names)}:
             raise ValueError("names, offsets, sizes and labels do not fit")
 
+    @property
+    def end(self) -> int:
+        """Where the last picture ends: a file that is shorter is cut."""
+        return max((at + size for at, size in zip(self.offsets, self.sizes, strict=True)), default=0)
+
     def as_json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
 
@@ -63,6 +68,7 @@ class Shards:
             for column in ("offsets", "sizes", "labels")
         )
         self._counts = [len(shard.names) for shard in shards]
+        self.cut = [path for path, shard in zip(self._paths, shards, strict=True) if path.stat().st_size < shard.end]
         self._shard = np.repeat(np.arange(len(shards)), self._counts)
         self.classes = _classes(folder, part, self.labels)
 
@@ -100,6 +106,8 @@ def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
         return imagenet_folders(path, num_classes)
     train, val = Shards(path, "train"), Shards(path, "val")
     for part, held in (("train", train), ("val", val)):
+        if held.cut:
+            raise DataMismatch(f"{held.cut[0]} is cut short: copy it again, or make it again with  poise data shard")
         if (found := len(np.unique(held.labels))) != num_classes:
             raise DataMismatch(f"the {part} shards in {path} have pictures of {found} classes, not {num_classes}")
     return {"classes": num_classes, "train": len(train), "val": len(val)}
