@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -155,14 +156,30 @@ def between_marks(path: Path, text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measured", type=to_read)
-    parser.add_argument("--cores", type=int, default=16, help="that decode for each GPU")
-    parser.add_argument("--price", type=float, default=3.0, help="of a GPU-hour, in dollars")
+    parser.add_argument("--cores", type=cores, default=16, help="that decode for each GPU")
+    parser.add_argument("--price", type=price, default=3.0, help="of a GPU-hour, in dollars")
     parser.add_argument("--write", type=to_read, help="a page with the marks to write between")
     arguments = parser.parse_args()
     text = section(measured(arguments.measured), arguments.cores, arguments.price)
     print(text)
     if arguments.write is not None:
         arguments.write.write_text(between_marks(arguments.write, text))
+
+
+def cores(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of cores: 1 or more")
+    return int(text)
+
+
+def price(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a price: 0 or more")
+    return value
 
 
 def measured(path: Path) -> dict[str, Any]:

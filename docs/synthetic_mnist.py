@@ -17,8 +17,9 @@ import torch
 
 import poise
 from poise.data.cache import load as load_array
+from poise.data.errors import DataNotFound
 from poise.data.noise import PixelNoise, pixel_deviation
-from poise.data.synthetic_mnist import Digits, SyntheticMNIST
+from poise.data.synthetic_mnist import Digits, Scaling, SyntheticMNIST
 from poise.features.agreement import spearman
 from poise.reporting.columns import Column
 from poise.reporting.files import RecordError
@@ -42,8 +43,10 @@ def save(figure: plt.Figure, name: str) -> None:
     plt.close(figure)
 
 
-def digits() -> dict[str, Digits]:
-    return SyntheticMNIST()({name: load_array("mnist", name) for name in ("train_x", "train_y", "test_x", "test_y")})
+def digits(scaling: Scaling = "area") -> dict[str, Digits]:
+    return SyntheticMNIST(scaling=scaling)(
+        {name: load_array("mnist", name) for name in ("train_x", "train_y", "test_x", "test_y")}
+    )
 
 
 def draw_data(parts: dict[str, Digits]) -> None:
@@ -295,6 +298,16 @@ def print_connection(name: str, model: poise.LeNet, test: Digits) -> None:
         )
 
 
+def print_mistakes(name: str, model: poise.LeNet, test: Digits) -> None:
+    """What images of 0-4 under uniform noise, no corner digit on them, are taken for."""
+    noisy = torch.from_numpy(PixelNoise()(test.x))[:, None] / 255
+    with torch.no_grad():
+        taken = model(noisy[torch.from_numpy(test.y) < 5]).argmax(1)
+    right = float((taken == torch.from_numpy(test.y[test.y < 5])).float().mean())
+    rare, others = float((taken >= 10).float().mean()), float(((taken >= 5) & (taken < 10)).float().mean())
+    print(f"0-4 under uniform noise: {name}: {right:.2f} right, {rare:.2f} become 10-14, {others:.2f} become 5-9")
+
+
 def print_frontiers(found: list[Frontier]) -> None:
     print(row(["choice", "seeds", "area", "minus CL+Gaussian, 95 % interval", "p (Holm)"]))
     print(row(["---"] * 5))
@@ -332,7 +345,10 @@ def main() -> None:
     needed = ("synthetic-mnist", "synthetic-mnist-frontier", "synthetic-mnist-augmentation")
     if missing := [name for name in needed if name not in found]:
         parser.error(f"{folder} has no {', '.join(missing)}: run them first, as docs/synthetic-mnist.md says")
-    parts = digits()
+    try:
+        parts = digits()
+    except DataNotFound as error:
+        parser.error(str(error))
     draw_data(parts)
     print_studies(
         each
@@ -360,6 +376,12 @@ def main() -> None:
     print_largest_utility(models, parts["train"])
     for name, model in models.items():
         print_connection(name, model, parts["test"])
+        print_mistakes(name, model, parts["test"])
+    if "synthetic-mnist-nearest" in found:
+        sharp = digits("nearest")["test"]
+        for name in models:
+            model = model_of(found["synthetic-mnist-nearest"].folder / name.lower() / "seed-00")
+            print_mistakes(f"{name}, sharp corner digits", model, sharp)
 
 
 if __name__ == "__main__":

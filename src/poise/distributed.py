@@ -46,6 +46,11 @@ def stop() -> None:
         dist.destroy_process_group()
 
 
+def lost_another(error: RuntimeError) -> bool:
+    """Whether this is what a backend says when a process is gone in the middle of an exchange."""
+    return world_size() > 1 and (isinstance(error, dist.DistError) or "peer" in str(error) or "gloo" in str(error))
+
+
 def share(value: T) -> T:
     """What the first process says, in all of them."""
     if world_size() == 1:

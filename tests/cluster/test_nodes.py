@@ -45,6 +45,8 @@ def test_slurm_a_killed_worker_costs_what_came_after_the_checkpoint(tmp_path: Pa
         done = subprocess.run(call, env=own, capture_output=True, text=True, check=False, timeout=200, cwd=ROOT)
     assert (done.returncode, (tmp_path / "killed").exists()) == (0, True), done.stderr[-3000:]
     assert done.stdout == f"{tmp_path / 'runs' / 'blobs'}: 2 finished\n"
+    assert "poise: another process of this run was lost: torchrun starts all of them again" in done.stderr
+    assert "Traceback" not in done.stderr
     straight, killed = record(tmp_path / "runs", "fcl"), record(tmp_path / "runs", "killed")
     assert straight["engine"] == "eager, float32, 2 processes, synchronised batch norm"
     assert killed["log"][:2] == straight["log"][:2]  # the seconds too: these epochs were read, not trained again

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from poise.data.loader import Loader
-from poise.distributed import agreed, share, world_size
+from poise.distributed import agreed, lost_another, share, world_size
 from poise.objectives.objective import Objective
 from poise.training.average import Average
 from poise.training.batch_norm import synchronised
@@ -221,6 +221,11 @@ def _clear_about_failures(plan: Plan) -> Iterator[None]:
             f"out of GPU memory: lower batch_size={plan.batch_size}, or use precision='bfloat16' (now {plan.precision})"
         ) from None
     except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
+        if "DataLoader worker" in str(error):
+            raise TrainingError(f"a process that decodes pictures died ({error}): the same command goes on") from None
+        if not lost_another(error):
             raise
-        raise TrainingError(f"a process that decodes pictures died ({error}): the same command goes on") from None
+        raise TrainingError(
+            "another process of this run was lost: torchrun starts all of them again if --max-restarts allows, and the "
+            "same command goes on from the last checkpoint"
+        ) from None
