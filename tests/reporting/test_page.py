@@ -189,6 +189,16 @@ def test_rare_classes_stand_apart(tmp_path: Path) -> None:
     assert class_accuracies(results, "FCL", "nothing") is None
 
 
+@pytest.mark.parametrize(("most", "folded"), [(2, False), (1, True)])
+def test_many_sentences_are_folded_away(tmp_path: Path, monkeypatch, most: int, folded: bool) -> None:
+    monkeypatch.setattr("poise.reporting.sections._SAID", most)
+    results = load(mnist(tmp_path))[0]
+    said = findings(tables_of(results)[0])
+    html = page([results])
+    assert len(said) == 2 and all(line in html for line in said)
+    assert ("<summary>2 comparisons</summary>" in html) is folded
+
+
 def test_findings_know_that_lower_can_be_better(tmp_path: Path) -> None:
     tables = {table.name: table for table in tables_of(only(cifar(tmp_path, "imagenet-c")))}
     assert "FCL against XE: significantly better in 1 of 1 columns (mCE)." in findings(tables["mce"])

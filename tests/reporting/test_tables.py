@@ -10,6 +10,7 @@ from scipy import stats
 
 from poise.protocols import ALEXNET_ERRORS, CORRUPTIONS, SEVERITIES, STANDARD
 from poise.reporting.columns import Column, corruption_error, seen_and_unseen
+from poise.reporting.files import RecordError
 from poise.reporting.records import load
 from poise.reporting.tables import Row, Table, tables_of
 
@@ -151,6 +152,18 @@ def test_a_method_that_the_experiment_does_not_know_comes_last(tmp_path: Path) -
     last = tables(folder)["main"].rows[-1]
     assert (last.method, last.group, last.against) == ("my variant", None, None)
     assert last.cells[0].ours is not None and last.cells[0].difference is None
+
+
+def test_damaged_pictures_are_counted_once_and_named(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    assert not any("damaged" in note for note in tables(folder)["main"].notes)
+    for seed, names in enumerate((["a.jpg", "b.jpg"], ["b.jpg", "c.jpg", "d.jpg"])):
+        change(path_of(folder, "XE", seed), damaged=dict.fromkeys(names, "cut short"))
+    said = "4 damaged pictures were left out (a.jpg, b.jpg, c.jpg, …); the records say which, and why."
+    assert said in tables(folder)["main"].notes
+    change(path_of(folder, "XE", 0), damaged=["a.jpg"])
+    with pytest.raises(RecordError, match="its damaged pictures are no object"):
+        tables(folder)
 
 
 def test_the_caption_names_where_numbers_come_from(tmp_path: Path) -> None:

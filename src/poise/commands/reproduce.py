@@ -30,12 +30,7 @@ TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the epoc
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that share the runs.")]
 Fleet = Annotated[bool, typer.Option("--fleet", help="Train runs that differ in seed and lambda only as one model.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version, for a look.")]
-Compressed = Annotated[
-    bool,
-    typer.Option(
-        "--compressed", help="Fewer epochs, where there is such a version: a tenth for CIFAR, a fifth for ImageNet."
-    ),
-]
+Compressed = Annotated[bool, typer.Option("--compressed", help="A tenth of the epochs, of ImageNet a fifth.")]
 Minutes = Annotated[
     float | None, typer.Option(min=0, help="Begin nothing more after so long; start it again to go on.")
 ]

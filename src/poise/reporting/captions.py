@@ -30,9 +30,9 @@ def caption_of(results: Results) -> str:
 
 
 def notes_of(results: Results) -> tuple[str, ...]:
-    """What to beware of: too few seeds, seeds that are missing, mixed code or devices, shared beginnings."""
+    """What to beware of: too few seeds, seeds that are missing, mixed code or devices, shared beginnings, damage."""
     notes = [*_few_seeds(results), *_missing(results), *_mixed(results), *_trunks(results), *_leakage(results)]
-    return (*notes, *_counted(results))
+    return (*notes, *_damaged(results), *_counted(results))
 
 
 def spans(numbers: Sequence[int]) -> str:
@@ -72,6 +72,12 @@ def _mixed(results: Results) -> list[str]:
     }
     mixed = [f"{name} ({', '.join(values)})" for name, values in facts.items() if len(values) > 1]
     return [f"Mixed in this table: {'; '.join(mixed)}."] if mixed else []
+
+
+def _damaged(results: Results) -> list[str]:
+    named = _distinct(picture for record in results.records for picture in record.damaged)
+    first = f"{', '.join(named[:3])}{', …' if len(named) > 3 else ''}"
+    return [f"{len(named)} damaged pictures were left out ({first}); the records say which, and why."] if named else []
 
 
 def _trunks(results: Results) -> list[str]:

@@ -42,6 +42,7 @@ class Record:
     device: str | None = None
     engine: str | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
+    damaged: Mapping[str, str] = field(default_factory=dict)
     started: str | None = None
     finished: str | None = None
 
@@ -178,6 +179,8 @@ def _check(path: Path, content: dict[str, Any]) -> None:
         raise RecordError(f"{path} is not a Poise record: its log is not a list of objects")
     if not isinstance(classes, dict):
         raise RecordError(f"{path} is not a Poise record: its classes are no object")
+    if not isinstance(content.get("damaged") or {}, dict):
+        raise RecordError(f"{path} is not a Poise record: its damaged pictures are no object")
     for name, counts in classes.items():
         if not isinstance(counts, list) or not all(_is_pair(count) for count in counts):
             raise RecordError(f"{path} is not a Poise record: the classes of {name!r} are not pairs of counts")

@@ -15,17 +15,25 @@ from poise.reporting.recipes import pretty
 from poise.reporting.records import Results
 from poise.reporting.tables import MAIN, Table
 
+_SAID = 12  # sentences above a table
 _SETS = 6  # test sets with bars per class; more would bury the rest
 
 
 def table_section(table: Table) -> Markup:
     """A table with what it says in words, its caption and its notes."""
     parts = [] if table.name == MAIN else [element("h3", table.title)]
-    parts += [element("ul", *(element("li", line) for line in findings(table)))] if table.name == MAIN else []
+    parts += [_in_words(table)] if table.name == MAIN else []
     parts.append(_main(table))
     caption = table.caption.replace("ours | paper.", "below it, the paper's.", 1)
     parts += [element("p", caption, class_="note")] if table.name == MAIN else []
     return join(parts + [element("p", note, class_="note warn") for note in table.notes])
+
+
+def _in_words(table: Table) -> Markup:
+    """A sentence for each method; many of them are folded away."""
+    said = findings(table)
+    lines = element("ul", *(element("li", line) for line in said))
+    return element("details", element("summary", f"{len(said)} comparisons"), lines) if len(said) > _SAID else lines
 
 
 def differences_section(table: Table, order: Sequence[str]) -> Markup:
