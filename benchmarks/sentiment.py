@@ -3,8 +3,9 @@
     python benchmarks/sentiment.py --device cuda --out results/benchmarks/sentiment-h200.json
     python benchmarks/sentiment.py --phrases 2560 --width 64          # two cores
 
-Random word pieces in sentences as long as GLUE's phrases are. Counting a forward as 1 and a backward as 2, XE costs 3;
-FCL has T sentences more, each without one token, and three views with their backward: T + 9. So FCL may cost
+Random word pieces in sentences as long as GLUE's phrases are, in batches of 128. Counting a forward as 1 and a backward
+as 2, XE costs 3; FCL has T sentences more, each without one token, and three views with their backward: T + 9. So FCL
+may cost
 
     1.3 * (T + 9) / 3   XE steps,   T the mean number of tokens.
 """
@@ -24,11 +25,13 @@ from places import to_write
 from poise.data.sentences import TokenLoader, tokens_of
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Build
-from poise.experiments.sentiment import BATCH, EXPERIMENT, PHRASES, VOCABULARY
+from poise.experiments.sentiment import EXPERIMENT, PHRASES, VOCABULARY
 from poise.objectives.objective import Objective
 from poise.tokens import Tokens
 from poise.training.average import Average
 from poise.training.engine import Engine
+
+BATCH = 128
 
 # How many of GLUE's training phrases have 3, 4, ... word pieces, [CLS] and [SEP] included.
 LENGTHS = [
@@ -51,7 +54,7 @@ def phrases(count: int, device: torch.device) -> TokenLoader:
 
 def by_engine(objective: Objective, data: TokenLoader, width: int) -> Callable[[int], object]:
     model, on_gpu = network(data, width), data.labels.device.type == "cuda"
-    plan = replace(EXPERIMENT.plan, precision="bfloat16" if on_gpu else "float32")
+    plan = replace(EXPERIMENT.plan, batch_size=BATCH, precision="bfloat16" if on_gpu else "float32")
     optimizer = plan.optimizer(model.parameters(), data.labels.device)
     return Engine(model, objective, data, optimizer, plan, Average(model, 0.999)).epoch
 

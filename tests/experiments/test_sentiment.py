@@ -127,8 +127,8 @@ def test_a_sweep_measures_dev_alone_and_may_be_decided_by_it(tmp_path: Path) -> 
 
 def test_the_recipe_is_the_papers() -> None:
     xe, fcl = EXPERIMENT.methods
-    steps = 67_347 // 128
-    assert quiet_steps(fcl.objective, 20 * steps) == 5000 and xe.augment == fcl.augment
+    steps = 67_347 // 32
+    assert quiet_steps(fcl.objective, 5 * steps) == 5000 and xe.augment == fcl.augment
     assert (fcl.objective.contrast.temperature, fcl.objective.weight.peak, fcl.objective.select.fraction) == (
         0.02,
         0.5,
@@ -138,6 +138,18 @@ def test_the_recipe_is_the_papers() -> None:
     assert len(sweeps(EXPERIMENT)["fcl"]) == 9 and set(sweeps(EXPERIMENT)) == set(sweeps(QUICK))
     assert EXPERIMENT.plan.learning_rate.steps == EXPERIMENT.plan.epochs * steps
     assert QUICK.plan.learning_rate.steps == QUICK.plan.epochs * (3200 // 64)
+
+
+def test_the_recipe_is_no_edge_of_its_sweeps() -> None:
+    held = {
+        "plan.learning_rate.peak": EXPERIMENT.plan.learning_rate.peak,
+        "network.width": EXPERIMENT.network.settings["width"],
+        "network.dropout": EXPERIMENT.network.settings["dropout"],
+        "augment.share": EXPERIMENT.methods[0].augment.share,
+    }
+    tried = {**sweeps(EXPERIMENT)["xe"].choices, **sweeps(EXPERIMENT)["xe-regularisation"].choices}
+    assert tried.keys() == held.keys()
+    assert all(held[path] in values and min(values) < held[path] < max(values) for path, values in tried.items())
 
 
 def test_phrases_are_drawn_once_and_for_all() -> None:

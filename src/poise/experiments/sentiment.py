@@ -45,7 +45,7 @@ from poise.training.plan import Adam, Plan, Precision
 
 PHRASES = 67_347  # of GLUE's training set, less two that are dev or test sentences
 VOCABULARY = 30_522
-BATCH = 128
+BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,12 @@ def experiment(
     name: str = "sentiment",
     *,
     phrases: int = PHRASES,
-    epochs: int = 20,
+    epochs: int = 5,
     start: int = 5000,
     warmup: int = 500,
     seeds: int = 5,
     batch: int = BATCH,
+    rate: float = 1e-4,
     network: Build | None = None,
     task: Any = None,
     measures: Alignment | None = None,
@@ -124,8 +125,8 @@ def experiment(
 ) -> Experiment:
     """The recipe; `start` is the step at which FCL switches on."""
     steps = phrases // batch
-    settings = {"width": 256, "layers": 3, "heads": 8, "feed_forward": 256, "max_length": 128, "dropout": 0.3}
-    dropped, loss = PieceDropout(0.1), CrossEntropy()
+    settings = {"width": 128, "layers": 3, "heads": 8, "feed_forward": 256, "max_length": 128, "dropout": 0.3}
+    dropped, loss = PieceDropout(0.3), CrossEntropy()
     utility = RemovalUtility(memory=2**32)  # of a graph that is not kept: long sentences in few chunks
     ramp = Ramp(0.5, start=start)
     contrast = FCL(utility, TopBottomFraction(0.1), Remove(), InfoNCE(temperature=0.02), ramp, loss=loss)
@@ -138,7 +139,7 @@ def experiment(
             epochs,
             batch,
             Adam(weight_decay=0.01),
-            Cosine(5e-4, steps=epochs * steps, warmup=warmup),
+            Cosine(rate, steps=epochs * steps, warmup=warmup),
             precision=precision,
             average=average,
         ),
@@ -174,17 +175,13 @@ def _paper(accuracy: float, correlation: float) -> dict[str, tuple[float, float 
 
 
 def sweeps(whole: Experiment) -> dict[str, Sweep]:
-    """One seed each, in an order: the size of the steps, then what holds back overfitting, then the contrast."""
+    """In an order: the size of the steps, then what holds back overfitting, two seeds each; then the contrast."""
     grid = {"objective.contrast.temperature": TOKEN_TEMPERATURES, "objective.select.fraction": TOKEN_FRACTIONS}
-    steps = {"plan.learning_rate.peak": (1e-4, 2e-4, 5e-4), "network.width": (128, 256)}
-    regularisation = {
-        "augment.share": (0.1, 0.3),
-        "network.dropout": (0.3, 0.5),
-        "plan.optimizer.weight_decay": (0.01, 0.3),
-    }
+    steps = {"plan.learning_rate.peak": (5e-5, 1e-4, 2e-4), "network.width": (64, 128, 256)}
+    regularisation = {"augment.share": (0.2, 0.3, 0.4), "network.dropout": (0.1, 0.3, 0.5)}
     return {
-        "xe": Sweep(whole, "XE", steps, seeds=1),
-        "xe-regularisation": Sweep(whole, "XE", regularisation, seeds=1),
+        "xe": Sweep(whole, "XE", steps, seeds=2),
+        "xe-regularisation": Sweep(whole, "XE", regularisation, seeds=2),
         "fcl": Sweep(whole, "FCL", grid, seeds=1),
         "fcl-alignment": Sweep(whole, "FCL", grid, score=(VALIDATION, "sensitivity r, dev, raw"), seeds=1),
     }
@@ -199,6 +196,7 @@ _SMALL = experiment(
     warmup=20,
     seeds=2,
     batch=64,
+    rate=5e-4,
     network=Build(Transformer, num_classes=2, vocabulary=VOCABULARY, width=64, max_length=128, dropout=0.1),
     measures=Alignment(most=40, probes=4),
     precision="float32",
