@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from poise.auditing.intervals import Number, calibration, corrected, interval, mean, resampled, share
+from poise.auditing.intervals import Number, calibration, corrected, interval, mean, raised_interval, resampled, share
 from poise.protocols import GROUPS
 from poise.robustness.output import Making
 
@@ -174,7 +174,7 @@ def _corrupted(table: Table, making: Making) -> dict[str, Number]:
     ]
     draws = np.mean([np.abs(resampled(gap)).sum(1) for gap in gaps], 0)
     value = float(np.mean([np.abs(gap.mean(0)).sum() for gap in gaps]))
-    return {**found, "corrupted_calibration_error": interval(value, draws, len(table.right))}
+    return {**found, "corrupted_calibration_error": raised_interval(value, draws, len(table.right))}
 
 
 def _settings(making: Making) -> list[tuple[str, int]]:
