@@ -19,7 +19,9 @@ import numpy as np
 from poise.auditing.numbers import Table
 from poise.reporting.files import write_json, write_whole
 from poise.robustness.output import Making
-from poise.whole import new_file
+from poise.whole import new_file, together
+
+PAGE = "index.html"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +63,15 @@ class Audit:
     def __str__(self) -> str:
         return summary(self.facts)
 
-    def save(self, folder: Path | str) -> Path:
-        """Write the four files; returns the page's path."""
+    def save(self, folder: Path | str, beside: tuple[Path, ...] = ()) -> Path:
+        """Write the four files, all or none; returns the page's path. `beside` are folders of audits for the plane."""
         from poise.reporting.audit_page import audit_page
 
         home = Path(folder)
-        write_audit(self, home)
-        write_whole(home / "index.html", audit_page(home))
-        return home / "index.html"
+        with together(home, PAGE) as stage:
+            write_audit(self, stage)
+            write_whole(stage / PAGE, audit_page(stage, beside))
+        return home / PAGE
 
 
 def write_audit(audit: Audit, home: Path) -> None:

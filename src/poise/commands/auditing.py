@@ -21,7 +21,7 @@ from poise.auditing.models import with_options
 from poise.auditing.numbers import number_names
 from poise.auditing.own_code import raised
 from poise.auditing.plan import chosen, why_not
-from poise.auditing.result import Audit, write_audit
+from poise.auditing.result import Audit
 from poise.auditing.sentences import with_sentences
 from poise.auditing.texts import is_text
 from poise.commands.audited import Order, Ready, lines_of, load, require_sense
@@ -32,9 +32,9 @@ from poise.commands.results import told
 from poise.commands.stopping import INTERRUPTED, ending_at_once
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
-from poise.reporting.audit_page import audit_page
 from poise.reporting.audits import load_audit
-from poise.reporting.files import RecordError, write_whole
+from poise.reporting.files import RecordError
+from poise.whole import is_part, require_writable
 
 _POISE = Path(__file__).parents[1]
 
@@ -51,6 +51,7 @@ def carry_out(order: Order) -> None:
     place = device_of(order.device)
     with _failures(order.out), ending_at_once("interrupted before anything was measured; nothing was written"):
         _require_free(order.out, len(order.models))
+        require_writable(order.out)
         spoken = _spoken(order)
         for folder in order.beside or []:
             load_audit(folder)
@@ -134,14 +135,12 @@ def _save(audits: Sequence[Audit], order: Order) -> tuple[Audit | Comparison, Pa
         both = compare(*audits)
         return both, both.save(order.out, beside)
     home = order.out if len(order.models) == 1 else order.out / "1"
-    write_audit(audits[0], home)
-    write_whole(home / "index.html", audit_page(home, beside))
-    return audits[0], home / "index.html"
+    return audits[0], audits[0].save(home, beside)
 
 
 def _require_free(out: Path, models: int) -> None:
     """A folder that is new, empty, or holds an audit of the same kind, be it a part of one."""
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if not out.exists() or (out.is_dir() and all(map(is_part, out.iterdir()))):
         return
     one, two = ("audit.json",), ("comparison.json", "1/audit.json")
     own, others = (one, two) if models == 1 else (two, one)
