@@ -123,14 +123,14 @@ def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match=r"neither config.json .* nor checkpoint"):
         model(str(tmp_path))
     (tmp_path / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
-    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    pytest.importorskip("transformers", reason="pip install '.[transformers]'")
     with pytest.raises(AuditError, match="BertForMaskedLM: an audit needs"):
         model(str(tmp_path))
 
 
 @pytest.mark.miniature
 def test_a_hugging_face_folder_of_a_picture_model(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    transformers = pytest.importorskip("transformers", reason="pip install '.[transformers]'")
     names = {0: "cat", 1: "dog", 2: "owl"}
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     config = transformers.ViTConfig(image_size=16, patch_size=8, id2label=names, **sizes)
@@ -289,7 +289,7 @@ def test_a_table_is_standardized_and_the_model_sees_it_as_it_is(tmp_path: Path) 
 
 
 def test_sentences_with_a_tokenizer(tmp_path: Path) -> None:
-    pytest.importorskip("tokenizers", reason="pip install 'poise[text]'")
+    pytest.importorskip("tokenizers", reason="pip install '.[text]'")
     (tmp_path / "vocab.txt").write_text(
         "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"])
     )

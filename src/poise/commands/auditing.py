@@ -30,6 +30,7 @@ from poise.commands.progress import counting
 from poise.commands.reproduce import device_of
 from poise.commands.results import told
 from poise.commands.stopping import INTERRUPTED, ending_at_once
+from poise.extras import install
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
 from poise.reporting.audits import load_audit
@@ -186,7 +187,7 @@ def _failures(out: Path) -> Iterator[None]:
     except (AuditError, RecordError, ValueError, TypeError) as error:
         sys.exit(f"poise: {with_options(str(error))}")
     except ModuleNotFoundError as error:
-        sys.exit(f'poise: {error.name or error} is missing: pip install "poise[experiments]"')
+        sys.exit(f"poise: {error.name or error} is missing: {install('experiments')}")
     except OSError as error:
         sys.exit(f"poise: {told(error, out)}")
     except Exception as error:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from poise.extras import install
 from poise.whole import new_file
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
@@ -33,7 +34,7 @@ def failures() -> Iterator[None]:
         from poise.reporting.files import RecordError
         from poise.reporting.statistics import summary as _  # noqa: F401, needs numpy and scipy
     except ModuleNotFoundError as error:
-        sys.exit(f'poise: {error.name} is missing: pip install "poise[experiments]"')
+        sys.exit(f"poise: {error.name} is missing: {install('experiments')}")
     try:
         yield
     except RecordError as error:

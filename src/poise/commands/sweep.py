@@ -19,6 +19,7 @@ from poise.commands.clusters import Way as Engines
 from poise.commands.progress import bars
 from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, device_of, experiment_names, length_of
 from poise.commands.results import Json, Quiet, failures, told, usage, write
+from poise.extras import install
 
 What = Annotated[
     str,
@@ -143,5 +144,5 @@ def _searched(
             sys.exit(f"poise: {error}")
         if error.name != "optuna":
             raise
-        sys.exit('poise: optuna is missing: pip install "poise[sweep]"')
+        sys.exit(f"poise: optuna is missing: {install('sweep')}")
     return search.folder
