@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
-from traceback import extract_tb
 
 import typer
 
@@ -19,7 +18,7 @@ from poise.auditing.conditions import Condition, read_condition, require_measure
 from poise.auditing.errors import AuditError
 from poise.auditing.models import with_options
 from poise.auditing.numbers import number_names
-from poise.auditing.own_code import raised
+from poise.auditing.own_code import of_user, raised
 from poise.auditing.plan import chosen, why_not
 from poise.auditing.result import Audit
 from poise.auditing.sentences import with_sentences
@@ -28,7 +27,7 @@ from poise.commands.audited import Order, Ready, lines_of, load, require_sense
 from poise.commands.fitted import Data, fitted
 from poise.commands.progress import counting
 from poise.commands.reproduce import device_of
-from poise.commands.results import told
+from poise.commands.results import apart, told
 from poise.commands.stopping import INTERRUPTED, ending_at_once
 from poise.extras import install
 from poise.features.external import TeacherUtility
@@ -36,8 +35,6 @@ from poise.features.utility import GradientUtility, RemovalUtility
 from poise.reporting.audits import load_audit
 from poise.reporting.files import RecordError
 from poise.whole import is_part, require_writable
-
-_POISE = Path(__file__).parents[1]
 
 
 def carry_out(order: Order) -> None:
@@ -50,7 +47,8 @@ def carry_out(order: Order) -> None:
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
         raise typer.BadParameter("name one or two models, and --weights once for each of them")
     place = device_of(order.device)
-    with _failures(order.out), ending_at_once("interrupted before anything was measured; nothing was written"):
+    nothing = "interrupted before anything was measured; nothing was written"
+    with _failures(order.out), apart(order.json), ending_at_once(nothing):
         _require_free(order.out, len(order.models))
         require_writable(order.out)
         spoken = _spoken(order)
@@ -60,7 +58,7 @@ def carry_out(order: Order) -> None:
         data, models = fitted(order, loaded, place)
     with _usage():
         require_measured(conditions, number_names(() if why_not(data.shape) else names))
-    with _failures(order.out):
+    with _failures(order.out), apart(order.json):
         audits = []
         for each in models:
             audits.append(_audit(order, each, data, spoken))
@@ -190,13 +188,7 @@ def _failures(out: Path) -> Iterator[None]:
         sys.exit(f"poise: {error.name or error} is missing: {install('experiments')}")
     except OSError as error:
         sys.exit(f"poise: {told(error, out)}")
-    except Exception as error:
-        if not isinstance(error, RuntimeError | IndexError) and not _in_code_of_user(error):
+    except (Exception, SystemExit) as error:
+        if not isinstance(error, RuntimeError | IndexError) and not of_user(error):
             raise
         sys.exit(f"poise: the model failed on the data with {raised(error)}")
-
-
-def _in_code_of_user(error: Exception) -> bool:
-    """Whether it was raised below a function that is neither of Poise nor of an installed package."""
-    files = [Path(frame.filename) for frame in extract_tb(error.__traceback__)]
-    return any(_POISE not in file.parents and "site-packages" not in file.parts for file in files)

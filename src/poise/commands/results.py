@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,11 @@ from poise.whole import new_file
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Say it in JSON, for scripts.")]
+
+
+def apart(json: bool) -> AbstractContextManager[object]:
+    """For code of the user: with --json, what it prints goes to stderr, so that stdout is one document."""
+    return redirect_stdout(sys.stderr) if json else nullcontext()
 
 
 @contextmanager
