@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +119,11 @@ def test_a_poise_checkpoint(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match="no model is found under 'nothing'"):
+    missing = [name for name in ("torchvision", "timm") if find_spec(name) is None]
+    told = ("", f"; {''.join(missing)} is not installed here", "; neither torchvision nor timm is installed here")
+    with pytest.raises(
+        AuditError, match=f"no model is found under 'nothing': .* or module:function{told[len(missing)]}$"
+    ):
         model("nothing")
     with pytest.raises(AuditError, match=r"neither config.json .* nor checkpoint"):
         model(str(tmp_path))

@@ -5,7 +5,7 @@ Axes: N examples, K strengths, C corruptions x severities.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +81,11 @@ def number_names(corruptions: Sequence[str]) -> list[str]:
     if not corruptions:
         return list(_PLAIN)
     return [*_PLAIN, *_means(Making(tuple(corruptions), (1,), "cifar", 0)), "corrupted_calibration_error"]
+
+
+def not_measured(name: str, there: Iterable[str]) -> str:
+    """What is said of a number that an audit has not."""
+    return f"{name!r} was not measured: there are {', '.join(there)}"
 
 
 def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Number]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from poise.auditing.numbers import Table
+from poise.auditing.numbers import Table, not_measured
 from poise.reporting.files import write_json, write_whole
 from poise.robustness.output import Making
 from poise.whole import new_file, together
@@ -56,7 +56,12 @@ class Audit:
         return int(self.facts["middle"])
 
     def __getitem__(self, name: str) -> float:
-        """A number by its name, such as audit["noise_accuracy"]; nan where it is not known."""
+        """A number by its name, such as audit["noise_accuracy"]; nan where it is not known.
+
+        KeyError where it was not measured, such as those of corruptions that were left out.
+        """
+        if name not in self.facts["numbers"]:
+            raise KeyError(not_measured(name, self.facts["numbers"]))
         value = self.facts["numbers"][name]["value"]
         return float("nan") if value is None else float(value)
 
