@@ -20,7 +20,7 @@ standard errors,
 which needs seven examples at least, since m of them come to sqrt(m) at most; and it holds where residuals are larger
 with some values of the feature than with others, as those of odd pictures are.
 
-z of each feature that is carried is compared with the largest such z of the family in each of 500 permutations of r
+z of each feature that is carried is compared with the largest of the whole family in each of 500 permutations of r
 (maxT), among the examples over which it is centred, which counts everything that was tried.
 
 Axes: N examples, L classes, J features, R rows (residuals), P permutations.
@@ -48,7 +48,7 @@ class Family:
 
     labels  [R] the class that a row is about; None for all of them.
     carried [R, J] whether several examples say so.
-    chance  [P] the largest |z| of all that are carried.
+    chance  [P] the largest |z| of all.
     inside  [R, N] the examples that a row is about.
     step    (row, feature) → the Newton step of one weight on the feature, for one standard deviation [L] or [N, L].
     """
@@ -111,7 +111,7 @@ def exceptions(p: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int)
 def _tested(
     errors: np.ndarray, about: np.ndarray, values: np.ndarray, groups: np.ndarray, insides: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """z [R, J], whether it is carried [R, J], and the largest |z| that is in each permutation [P].
+    """z [R, J], whether it is carried [R, J], and the largest |z| in each permutation [P].
 
     errors [N, R] and about [N, R], the logit beside each; groups [N] within which everything is centred and permuted.
     """
@@ -127,20 +127,21 @@ def _tested(
     spread = np.sqrt(np.where(left > np.maximum(_LEAST_LEFT * whole, CONSTANT), left, np.inf))
     scale = np.sqrt(mine.sum(0))[:, None] / spread
 
-    def tested(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        total = rows.T @ features - (rows * logit).sum(0)[:, None] * explained
-        weight = rows**2  # and the sum of r^2 (v - b f)^2, multiplied out
-        squares = weight.T @ energy - 2 * explained * ((weight * logit).T @ features)
-        squares += explained**2 * (weight * logit**2).sum(0)[:, None]
-        return total * scale, total**2 >= STANDARD_ERRORS**2 * np.maximum(squares, CONSTANT**2)
+    def total(rows: np.ndarray) -> np.ndarray:
+        found: np.ndarray = rows.T @ features - (rows * logit).sum(0)[:, None] * explained
+        return found
+
+    weight = errors**2  # and the sum of r^2 (v - b f)^2, multiplied out
+    squares = weight.T @ energy - 2 * explained * ((weight * logit).T @ features)
+    squares += explained**2 * (weight * logit**2).sum(0)[:, None]
+    carried = total(errors) ** 2 >= STANDARD_ERRORS**2 * np.maximum(squares, CONSTANT**2)
 
     draw, first = np.random.default_rng(seed), np.argsort(groups, kind="stable")
     chance, order = np.empty(_PERMUTATIONS), np.empty(len(groups), int)
     for number in range(_PERMUTATIONS):
         order[first] = np.lexsort((draw.random(len(groups)), groups))
-        z, carried = tested(errors[order])
-        chance[number] = np.abs(z * carried).max()
-    return *tested(errors), chance
+        chance[number] = np.abs(total(errors[order]) * scale).max()
+    return total(errors) * scale, carried, chance
 
 
 def _log_odds(p: np.ndarray) -> np.ndarray:
