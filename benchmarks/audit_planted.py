@@ -8,7 +8,8 @@
 
 The models are those of tests/auditing/planted.py and planted_text.py. False alarms: of 200 samples of 100 examples of
 each kind, with labels drawn from the model's own probabilities, how many have a feature that counts. Digits: eight
-ordinary networks, 25 samples each, with labels that are drawn, too, and with those of the set, by verdicts.
+ordinary networks, 25 samples each: labels that are drawn, too; a mark in one digit of ten that makes the next class,
+and that the networks are blind to; and the digits as they are, by verdicts.
 """
 
 from __future__ import annotations
@@ -81,17 +82,18 @@ def drawn(p: np.ndarray, draw: np.random.Generator) -> np.ndarray:
 KINDS = ("linear", "one feature", "rare class", "ten classes", "words", "skewed", "network", "overconfident", "sparse")
 
 
-def something_counts(logits: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int) -> bool:
+def counting(logits: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int) -> set[int]:
+    """The features that count."""
     count = values.shape[1]
     nowhere = Removing(lambda _: np.zeros((0, 2)), np.zeros(count), np.ones(count))
-    return any(one.counts for one in leftover(logits, labels, values, nowhere, [""] * count, seed))
+    return {one.unit for one in leftover(logits, labels, values, nowhere, [""] * count, seed) if one.counts}
 
 
 def false_alarms(samples: int = 200) -> None:
     """A model that is right has no feature that counts, whatever its kind."""
     for kind in KINDS:
         found = [
-            something_counts(*right_model(kind, np.random.default_rng(1000 + seed)), seed) for seed in range(samples)
+            bool(counting(*right_model(kind, np.random.default_rng(1000 + seed)), seed)) for seed in range(samples)
         ]
         print(f"{kind:16} {sum(found)} of {samples}", flush=True)
 
@@ -120,10 +122,20 @@ def pictures(values: np.ndarray) -> torch.Tensor:
     return torch.tensor(values).float()[:, None] / 255
 
 
+MARK, SHARE = 17, 0.1  # a cell of the grid near the corner, and how many digits have a mark there
+
+
+def marked(labels: np.ndarray, values: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and values of digits of which a mark makes the next class, for a model that is blind to it."""
+    on, changed = draw.random(len(labels)) < SHARE, values.copy()
+    changed[on, MARK] = draw.uniform(0.5, 1, int(on.sum()))
+    return np.where(on, (labels + 1) % 10, labels), changed
+
+
 def digits(examples: int, samples: int = 25) -> None:
     """Ordinary networks on real digits, the border of which is nearly always empty."""
     x, y = pictures(load("mnist", "test_x")), torch.tensor(load("mnist", "test_y")).long()
-    values, alarms, verdicts = units(x).double().numpy(), 0, Counter[str]()
+    values, alarms, told, verdicts = units(x).double().numpy(), 0, 0, Counter[str]()
     for seed, epochs in enumerate(EPOCHS):
         model = trained(epochs, seed)
         with torch.no_grad():
@@ -132,12 +144,12 @@ def digits(examples: int, samples: int = 25) -> None:
         for sample in range(samples):
             draw = np.random.default_rng(1000 * seed + sample)
             rows = draw.permutation(len(y))[:examples]
-            alarms += something_counts(logits[rows], drawn(p[rows], draw), values[rows], sample)
+            alarms += bool(counting(logits[rows], drawn(p[rows], draw), values[rows], sample))
+            told += MARK in counting(logits[rows], *marked(y.numpy()[rows], values[rows], draw), sample)
             found = poise.audit(model, [(x[rows], y[rows])], examples=examples, corruptions="none", probes=2)
             verdicts[" and ".join(found.names)] += 1
-        print(
-            f"{seed + 1} networks: labels drawn {alarms} of {(seed + 1) * samples}; real {dict(verdicts)}", flush=True
-        )
+        done = (seed + 1) * samples
+        print(f"drawn {alarms} of {done}; mark {told} of {done}; real {dict(verdicts)}", flush=True)
 
 
 def main() -> None:

@@ -76,7 +76,7 @@ def confidences(power: float, draw: np.random.Generator) -> tuple[np.ndarray, np
 
 
 def test_the_interval_of_calibration_holds_its_value_and_mostly_the_truth() -> None:
-    """Percentiles of resamples left out the value in one sample of ten, and the truth in one of four."""
+    """Percentiles of resamples left out the value in one sample of eight, and the truth in one of seven."""
     draw = np.random.default_rng(0)
     truth = 3 / 4 - 3 / 5  # the integral of (c - c^2) 3 c^2
     found = [calibration(*confidences(2, draw)) for _ in range(80)]
