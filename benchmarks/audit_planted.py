@@ -4,7 +4,7 @@
     python benchmarks/audit_planted.py --examples 100
     python benchmarks/audit_planted.py --false-alarms      # nine kinds of models that are right: five minutes
     poise data get mnist
-    python benchmarks/audit_planted.py --digits --examples 100   # small networks on real digits: six minutes
+    python benchmarks/audit_planted.py --digits --examples 100   # small networks on real digits: two minutes
 
 The models are those of tests/auditing/planted.py and planted_text.py. False alarms: of 200 samples of 100 examples of
 each kind, with labels drawn from the model's own probabilities, how many have a feature that counts. Digits: eight
