@@ -2,10 +2,14 @@
 
     python benchmarks/audit_planted.py                     # 40 samples of 300 examples: five minutes on one core
     python benchmarks/audit_planted.py --examples 100
-    python benchmarks/audit_planted.py --false-alarms      # eight kinds of models that are right: four minutes
+    python benchmarks/audit_planted.py --false-alarms      # nine kinds of models that are right: five minutes
+    poise data get mnist
+    python benchmarks/audit_planted.py --digits --examples 100   # small networks on real digits: two minutes
 
 The models are those of tests/auditing/planted.py and planted_text.py. False alarms: of 200 samples of 100 examples of
-each kind, with labels drawn from the model's own probabilities, how many have a feature that counts.
+each kind, with labels drawn from the model's own probabilities, how many have a feature that counts. Digits: eight
+ordinary networks, 25 samples each: labels that are drawn, too; a mark in one digit of ten that makes the next class,
+and that the networks are blind to; and the digits as they are, by verdicts.
 """
 
 from __future__ import annotations
@@ -21,10 +25,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "auditing"))
 import numpy as np
 import planted
 import planted_text
+import torch
+from torch import nn
 
 import poise
-from poise.auditing.effects import Removing, softmax
+from poise.auditing.effects import Removing, softmax, temperature
 from poise.auditing.leftover import leftover
+from poise.auditing.units import units
+from poise.data.cache import load
 
 MODELS = {
     "linear": (planted.linear(), planted.plain_rows),
@@ -46,6 +54,8 @@ def right_model(kind: str, draw: np.random.Generator) -> tuple[np.ndarray, np.nd
         values = (draw.random((100, 50)) < 0.1).astype(float)
     if kind == "skewed":
         values = np.exp(values)
+    if kind == "sparse":
+        values = np.maximum(values - np.linspace(0, 2.5, 50), 0)
     odds = {
         "one feature": 3 * values[:, 0],
         "rare class": 2 * values[:, :4].sum(1) - 4,
@@ -57,22 +67,89 @@ def right_model(kind: str, draw: np.random.Generator) -> tuple[np.ndarray, np.nd
         logits = values @ (0.3 * draw.normal(size=(50, 10)))
     if kind == "network":
         logits = np.maximum(values @ draw.normal(size=(50, 20)) / 3, 0) @ draw.normal(size=(20, 3))
-    labels = np.array([draw.choice(logits.shape[1], p=row) for row in softmax(logits)])
+    if kind == "sparse":  # as pictures: the border is empty but in odd ones, of which the model is less sure
+        said, odd = np.arange(10) == draw.integers(10, size=(100, 1)), values[:, 25:].sum(1, keepdims=True)
+        logits = 8 * said / (1 + 2 * odd) + draw.normal(size=(100, 10))
+    labels = drawn(softmax(logits), draw)
     return (5 * logits if kind == "overconfident" else logits), labels, values
 
 
-KINDS = ("linear", "one feature", "rare class", "ten classes", "words", "skewed", "network", "overconfident")
+def drawn(p: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Labels [N] of the probabilities [N, L]."""
+    return np.array([draw.choice(len(row), p=row) for row in p])
+
+
+KINDS = ("linear", "one feature", "rare class", "ten classes", "words", "skewed", "network", "overconfident", "sparse")
+
+
+def counting(logits: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int) -> set[int]:
+    """The features that count."""
+    count = values.shape[1]
+    nowhere = Removing(lambda _: np.zeros((0, 2)), np.zeros(count), np.ones(count))
+    return {one.unit for one in leftover(logits, labels, values, nowhere, [""] * count, seed) if one.counts}
 
 
 def false_alarms(samples: int = 200) -> None:
     """A model that is right has no feature that counts, whatever its kind."""
-    nowhere = Removing(lambda _: np.zeros((0, 2)), np.zeros(50), np.ones(50))
     for kind in KINDS:
         found = [
-            leftover(*right_model(kind, np.random.default_rng(1000 + seed)), nowhere, [""] * 50, seed)
-            for seed in range(samples)
+            bool(counting(*right_model(kind, np.random.default_rng(1000 + seed)), seed)) for seed in range(samples)
         ]
-        print(f"{kind:16} {sum(any(one.counts for one in each) for each in found)} of {samples}", flush=True)
+        print(f"{kind:16} {sum(found)} of {samples}", flush=True)
+
+
+EPOCHS = (1, 2, 2, 3, 3, 4, 6, 10)
+
+
+def trained(epochs: int, seed: int, digits: int = 6000) -> nn.Module:
+    """An ordinary network on some of MNIST's training digits."""
+    torch.manual_seed(seed)
+    order = np.random.default_rng(seed).permutation(60_000)[:digits]
+    x, y = pictures(load("mnist", "train_x")[order]), torch.tensor(load("mnist", "train_y")[order]).long()
+    convolved = (nn.Conv2d(1, 8, 5, stride=2), nn.ReLU(), nn.Flatten())
+    model = nn.Sequential(*convolved, nn.Linear(8 * 144, 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = torch.optim.Adam(model.parameters(), 2e-3)
+    for _ in range(epochs):
+        for rows in torch.randperm(digits).split(64):
+            loss = nn.functional.cross_entropy(model(x[rows]), y[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return model
+
+
+def pictures(values: np.ndarray) -> torch.Tensor:
+    return torch.tensor(values).float()[:, None] / 255
+
+
+MARK, SHARE = 17, 0.1  # a cell of the grid near the corner, and how many digits have a mark there
+
+
+def marked(labels: np.ndarray, values: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and values of digits of which a mark makes the next class, for a model that is blind to it."""
+    on, changed = draw.random(len(labels)) < SHARE, values.copy()
+    changed[on, MARK] = draw.uniform(0.5, 1, int(on.sum()))
+    return np.where(on, (labels + 1) % 10, labels), changed
+
+
+def digits(examples: int, samples: int = 25) -> None:
+    """Ordinary networks on real digits, the border of which is nearly always empty."""
+    x, y = pictures(load("mnist", "test_x")), torch.tensor(load("mnist", "test_y")).long()
+    values, alarms, told, verdicts = units(x).double().numpy(), 0, 0, Counter[str]()
+    for seed, epochs in enumerate(EPOCHS):
+        model = trained(epochs, seed)
+        with torch.no_grad():
+            logits = model(x).double().numpy()
+        p = softmax(logits / temperature(logits, y.numpy()))
+        for sample in range(samples):
+            draw = np.random.default_rng(1000 * seed + sample)
+            rows = draw.permutation(len(y))[:examples]
+            alarms += bool(counting(logits[rows], drawn(p[rows], draw), values[rows], sample))
+            told += MARK in counting(logits[rows], *marked(y.numpy()[rows], values[rows], draw), sample)
+            found = poise.audit(model, [(x[rows], y[rows])], examples=examples, corruptions="none", probes=2)
+            verdicts[" and ".join(found.names)] += 1
+        done = (seed + 1) * samples
+        print(f"drawn {alarms} of {done}; mark {told} of {done}; real {dict(verdicts)}", flush=True)
 
 
 def main() -> None:
@@ -80,7 +157,11 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40)
     parser.add_argument("--examples", type=int, default=300)
     parser.add_argument("--false-alarms", action="store_true")
+    parser.add_argument("--digits", action="store_true")
     words = parser.parse_args()
+    if words.digits:
+        digits(words.examples)
+        return
     if words.false_alarms:
         false_alarms()
         return

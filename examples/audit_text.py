@@ -1,6 +1,6 @@
 """Audit a Hugging Face text classifier, made by code so that nothing is downloaded.
 
-    pip install "poise[cli,text,transformers]"
+    pip install ".[cli,text,transformers]"
     python examples/audit_text.py
 
 A tiny BERT learns made-up reviews, is saved with its tokenizer as any model is, and is audited from that folder as on

@@ -1,6 +1,6 @@
 """FCL in a Hugging Face Trainer: one overridden method.
 
-    pip install "poise[transformers]"
+    pip install ".[transformers]"
     python examples/huggingface_trainer.py
 
 A tiny BERT from its configuration learns made-up sentences, so that nothing is downloaded. With a tokenizer of your

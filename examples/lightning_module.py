@@ -1,6 +1,6 @@
 """FCL in Lightning: the objective is the whole training_step.
 
-    pip install "poise[lightning]"
+    pip install ".[lightning]"
     python examples/lightning_module.py
 
 Automatic optimisation, precision plugins, accumulation and logging work as for any loss. On several devices, negatives

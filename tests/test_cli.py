@@ -157,7 +157,7 @@ def test_a_missing_extra_is_named(name: str) -> None:
     code = f"{without}; from poise.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == 'the command line needs a few packages more: pip install "poise[cli]"\n'
+    assert done.stderr == 'the command line needs a few packages more: pip install ".[cli]" in a clone of Poise\n'
 
 
 @pytest.mark.parametrize("heavy", ["torch", "numpy"])

@@ -53,7 +53,7 @@ def test_taught_digits() -> None:
 
 
 def test_lightning_module() -> None:
-    pytest.importorskip("lightning", reason="pip install 'poise[lightning]'")
+    pytest.importorskip("lightning", reason="pip install '.[lightning]'")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning's own, about workers and checkpoints
         module = load("lightning_module").main(epochs=2, accelerator="cpu", enable_progress_bar=False)
@@ -62,7 +62,7 @@ def test_lightning_module() -> None:
 
 
 def test_huggingface_trainer() -> None:
-    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    pytest.importorskip("transformers", reason="pip install '.[transformers]'")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer = load("huggingface_trainer").main(steps=20)
@@ -73,7 +73,7 @@ def test_huggingface_trainer() -> None:
 @pytest.mark.parametrize("options", [{"bf16": True}, {"batch_size": 8, "gradient_accumulation_steps": 4}])
 def test_the_trainer_with_half_precision_and_accumulation(options: dict) -> None:
     """The loss stays a mean: about log 2 at the start, not four times that."""
-    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    pytest.importorskip("transformers", reason="pip install '.[transformers]'")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer = load("huggingface_trainer").main(steps=3, use_cpu=True, **options)
@@ -89,7 +89,7 @@ def test_audit_own_model() -> None:
 
 
 def test_audit_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    pytest.importorskip("transformers", reason="pip install '.[transformers]'")
     monkeypatch.setattr("sys.argv", [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "poise"
 
 LAYERS = [
-    {"choices", "whole"},
+    {"choices", "extras", "whole"},
     {"tokens", "losses", "schedules", "distributed", "protocols"},
     {"classifier"},
     {"features", "models", "data", "corruptions", "reporting"},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poise.robustness.output import Making, claim
-from poise.whole import new_file, sweep
+from poise.whole import new_file, require_writable, sweep, together
 
 WRITER = """
 import sys, time
@@ -70,3 +70,40 @@ def test_a_run_that_goes_on_sweeps(tmp_path: Path) -> None:
     (tmp_path / ".poise-0123.part").write_bytes(b"half")
     claim(tmp_path, Making(("fog",)), {})
     assert [path.name for path in tmp_path.iterdir()] == ["corruption.json"]
+
+
+def test_a_set_appears_together(tmp_path: Path) -> None:
+    home = tmp_path / "new" / "set"
+    with together(home, "index.html") as stage:
+        (stage / "1").mkdir()
+        for name in ("index.html", "1/a.json"):
+            (stage / name).write_text(name)
+        assert not (home / "index.html").exists()
+    assert sorted(str(path.relative_to(home)) for path in home.rglob("*")) == ["1", "1/a.json", "index.html"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_set_that_cannot_be_written_leaves_what_was_there(tmp_path: Path, there: bool) -> None:
+    home = tmp_path / "home"
+    if there:
+        home.mkdir()
+        (home / "a").write_text("before")
+
+    def fill() -> None:
+        with together(home, "b") as stage:
+            (stage / "a").write_text("after")
+            raise OSError(errno.ENOSPC, "No space left on device", str(stage / "b"))
+
+    with pytest.raises(OSError, match=f"No space left on device: '{home / 'b'}'"):
+        fill()
+    assert [path.read_text() for path in tmp_path.rglob("a")] == ["before"] * there
+    assert home.exists() == there
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_trying_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(NotADirectoryError) as failed:
+        require_writable(tmp_path / "file" / "below")
+    assert failed.value.filename == str(tmp_path / "file" / "below")
+    require_writable(tmp_path / "new" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+from poise.extras import install
+
 
 class Interrupted(BaseException):
     """Ctrl-C. Not a KeyboardInterrupt, which the command line's library would answer in its own words."""
@@ -35,7 +37,7 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich", "numpy"):
             raise
-        sys.exit('the command line needs a few packages more: pip install "poise[cli]"')
+        sys.exit(f"the command line needs a few packages more: {install('cli')}")
 
 
 def _nowhere() -> TextIO:

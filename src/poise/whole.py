@@ -1,4 +1,4 @@
-"""Files that appear whole, or not at all.
+"""Files that appear whole, or not at all; and sets of them that appear together.
 
 Each is written under a name of its own, locked by its writer, and moved into its place while it is locked. The system
 takes the lock back from a process that dies, so that what it left can be told and swept.
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import BinaryIO
 from uuid import uuid4
 
@@ -45,6 +46,56 @@ def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
         if part is not None:
             with suppress(OSError):
                 part.unlink()
+
+
+@contextmanager
+def together(home: Path, last: str) -> Iterator[Path]:
+    """A folder for a set of files, which move to `home` when all of them are written, that called `last` at the end.
+
+    If one cannot be written, none appears; what `home` held stays. An OSError names the file by its place in `home`.
+    """
+    missing = _missing(home)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".poise-", suffix=".part", dir=home) as name:
+            stage = Path(name)
+            try:
+                yield stage
+                for file in sorted(stage.rglob("*"), key=lambda path: path == stage / last):
+                    place = home / file.relative_to(stage)
+                    place.mkdir(exist_ok=True) if file.is_dir() else file.replace(place)
+            except OSError as error:
+                if error.errno is None:
+                    raise
+                named = str(error.filename or home).replace(name, str(home))
+                raise OSError(error.errno, error.strerror, named) from None
+    finally:
+        _remove_empty(missing)
+
+
+def require_writable(folder: Path) -> None:
+    """An OSError that names the folder where a file could not be written into it; nothing is left there."""
+    missing = _missing(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder) as stream:
+            stream.write(b"0")
+            stream.flush()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
+    finally:
+        _remove_empty(missing)
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folder and those on the way to it that are not there, the innermost first."""
+    return [each for each in (folder, *folder.parents) if not each.exists()]
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for each in folders:
+        with suppress(OSError):
+            each.rmdir()
 
 
 def sweep(folder: Path) -> None:

@@ -260,3 +260,10 @@ def test_the_usual_sample_is_smaller_where_a_cpu_takes_long() -> None:
         assert sample_size(kind_of(x), torch.device("cuda")) == 1000
     many = ((torch.rand(80, 1, 4, 4), torch.zeros(80, dtype=torch.int64)) for _ in range(5))
     assert [len(batch) for batch in read(many, torch.device("cpu"), None)] == [80, 20]
+
+
+def test_a_number_that_was_not_measured_is_told_with_those_that_were() -> None:
+    loader = [(torch.rand(20, 1, 8, 8), torch.arange(20) % 2)]
+    found = poise.audit(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2)), loader, corruptions="none")
+    with pytest.raises(KeyError, match="'noise_accuracy' was not measured: there are accuracy, calibration_error"):
+        found["noise_accuracy"]

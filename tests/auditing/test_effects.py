@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from auditing.planted import batches as table_batches
+from auditing.planted import linear, over_sensitive, plain_rows
 from auditing.planted_text import COMPANION, NOT, NUISANCE, Reader, batches, sentences
 
 import poise
@@ -75,3 +77,12 @@ def test_text_models_are_called_by_their_names() -> None:
     assert "companion" not in jumpy.verdict  # its errors go with that word too, but not because of it
     restless = audited(Reader(moved=6.0))
     assert restless.names == (BRITTLE,) and "least useful" in restless.verdict
+
+
+def test_only_what_moves_is_shown_as_brittle() -> None:
+    """A model whose least useful columns have next to no weight has no brittle examples; one that jumps has four."""
+    quiet, jumpy = linear(), over_sensitive()
+    quiet.body.weight.data[:, 8:] *= 0.01
+    for model, count in ((quiet, 0), (jumpy, 4)):
+        entries = poise.audit(model, table_batches(*plain_rows(60, 0)), examples=60).facts["telling"]
+        assert sum(entry["why"] == "most brittle" for entry in entries) == count and len(entries) > count

@@ -61,7 +61,7 @@ def test_chance_is_that_of_the_largest_z() -> None:
         labels = (draw.uniform(size=60) > p[:, 0]).astype(int)
         for family in (overall(p, labels, values, seed), exceptions(p, labels, values, seed)):
             assert family is not None
-            below += (family.chance >= np.abs(family.z).max()).mean() < 0.1
+            below += (family.chance >= family.strength.max()).mean() < 0.1
     assert below <= 22  # of 120, 12 expected: three deviations
 
 
@@ -98,3 +98,39 @@ def test_a_model_without_residuals_has_no_tests(family: object) -> None:
     p[:, 0] = 1.0 - 1e-12
     p[:, 1] = 1e-12
     assert family(p, np.zeros(40, int), np.random.default_rng(0).normal(size=(40, 3)), 0) is None  # type: ignore[operator]
+
+
+def test_carried_is_what_the_examples_add_in_their_own_standard_errors() -> None:
+    """Example by example: r and v beside the logit, their products against the root of the sum of their squares."""
+    p, labels, values = sample(90)
+    found = overall(p, labels, np.maximum(values - np.linspace(0, 1.2, 6), 0), 0)
+    assert found is not None
+    both = set()
+    for row, label in enumerate(found.labels):
+        beside = np.stack([np.ones(90), log_odds(p[:, label])], 1)
+        residual = (labels == label) - p[:, label]
+        for column, feature in enumerate(np.maximum(values - np.linspace(0, 1.2, 6), 0).T):
+            r, v = (e - beside @ np.linalg.lstsq(beside, e, rcond=None)[0] for e in (residual, feature))
+            expected = abs(sum(r * v)) >= 2.576 * np.sqrt(sum((r * v) ** 2))
+            assert found.carried[row, column] == expected
+            both.add(bool(expected))
+    assert both == {True, False}
+
+
+def with_ink(pictures: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """100 examples of a model that is nearly sure of ten classes and right, but for those with ink in feature 7."""
+    draw = np.random.default_rng(seed)
+    values = draw.normal(size=(100, 20))
+    values[:, 7] = np.where(np.arange(100) < pictures, draw.uniform(0.1, 1, 100), 0.0)
+    said = draw.integers(10, size=100)
+    labels = np.where(np.arange(100) < pictures, (said + 1) % 10, said)
+    return 6.0 * (np.arange(10) == said[:, None]) + draw.normal(0, 0.3, (100, 10)), labels, values
+
+
+@pytest.mark.parametrize(("pictures", "found"), [(1, False), (2, False), (5, False), (15, True)])
+def test_one_picture_with_ink_says_nothing_of_a_feature_and_several_do(pictures: int, found: bool) -> None:
+    """As at the border of digits: what is nearly always 0 goes with any error that happens there."""
+    logits, labels, values = with_ink(pictures)
+    untouched = Removing(lambda _: logits, np.zeros(20), np.ones(20))
+    hits = leftover(logits, labels, values, untouched, [f"column {n}" for n in range(20)])
+    assert [each.name for each in hits if each.counts] == (["column 7"] if found else [])

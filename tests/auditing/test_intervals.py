@@ -69,6 +69,22 @@ def test_calibration_is_the_slow_one() -> None:
     assert found.value == pytest.approx(slow) and found.low < slow * 1.3 and found.high > slow
 
 
+def confidences(power: float, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """right, and how sure the model was: right in confidence^power of the cases."""
+    confidence = draw.beta(3, 1, 100)
+    return (draw.uniform(size=100) < confidence**power).astype(float), confidence
+
+
+def test_the_interval_of_calibration_holds_its_value_and_mostly_the_truth() -> None:
+    """Percentiles of resamples left out the value in one sample of eight, and the truth in one of seven."""
+    draw = np.random.default_rng(0)
+    truth = 3 / 4 - 3 / 5  # the integral of (c - c^2) 3 c^2
+    found = [calibration(*confidences(2, draw)) for _ in range(80)]
+    assert np.mean([each.low <= truth <= each.high for each in found]) > 0.88
+    found += [calibration(*confidences(1, draw)) for _ in range(80)]
+    assert all(0 <= each.low <= each.value <= each.high <= 1 for each in found)
+
+
 class Wavy(torch.nn.Module):
     """phi(x) = sin(W x): 60 values, a Jacobian that differs from example to example."""
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -118,19 +119,23 @@ def test_a_poise_checkpoint(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match="no model is found under 'nothing'"):
+    missing = [name for name in ("torchvision", "timm") if find_spec(name) is None]
+    told = ("", f"; {''.join(missing)} is not installed here", "; neither torchvision nor timm is installed here")
+    with pytest.raises(
+        AuditError, match=f"no model is found under 'nothing': .* or module:function{told[len(missing)]}$"
+    ):
         model("nothing")
     with pytest.raises(AuditError, match=r"neither config.json .* nor checkpoint"):
         model(str(tmp_path))
     (tmp_path / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
-    pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    pytest.importorskip("transformers", reason="pip install '.[transformers]'")
     with pytest.raises(AuditError, match="BertForMaskedLM: an audit needs"):
         model(str(tmp_path))
 
 
 @pytest.mark.miniature
 def test_a_hugging_face_folder_of_a_picture_model(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+    transformers = pytest.importorskip("transformers", reason="pip install '.[transformers]'")
     names = {0: "cat", 1: "dog", 2: "owl"}
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     config = transformers.ViTConfig(image_size=16, patch_size=8, id2label=names, **sizes)
@@ -289,7 +294,7 @@ def test_a_table_is_standardized_and_the_model_sees_it_as_it_is(tmp_path: Path) 
 
 
 def test_sentences_with_a_tokenizer(tmp_path: Path) -> None:
-    pytest.importorskip("tokenizers", reason="pip install 'poise[text]'")
+    pytest.importorskip("tokenizers", reason="pip install '.[text]'")
     (tmp_path / "vocab.txt").write_text(
         "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"])
     )
@@ -344,3 +349,32 @@ def test_pictures_of_one_size_are_left_as_they_are(tmp_path: Path) -> None:
     assert open_pictures(str(tmp_path), None, None, 16).read([0]).shape == (1, 3, 16, 16)
     Image.fromarray(pixels[0, :10]).save(tmp_path / "class0" / "small.png")
     assert open_pictures(str(tmp_path), None, None, None).read([0]).shape == (1, 3, 224, 224)
+
+
+def test_arrays_that_were_cut_or_changed_are_named(tmp_path: Path) -> None:
+    """Any byte of the file may be wrong: the file is named, or the byte meant nothing."""
+    path, broken = tmp_path / "whole.npz", tmp_path / "broken.npz"
+    np.savez_compressed(path, x=np.arange(4 * 9, dtype=np.uint8).reshape(4, 3, 3), y=np.arange(4) % 2)
+    whole = path.read_bytes()
+    changed = [whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :] for place in range(0, len(whole), 3)]
+    told = 0
+    for content in [whole[:-1], whole[: len(whole) // 2], whole[:3], b"", whole[40:], *changed]:
+        broken.write_bytes(content)
+        try:
+            open_pictures(str(broken), None, None, None)
+        except AuditError as error:
+            told += str(error).startswith(str(broken)) and "\n" not in str(error)
+    assert told > len(changed) / 2
+
+
+def test_values_that_are_not_finite_are_the_datas_fault(tmp_path: Path) -> None:
+    """Of 6,000 pictures every third is looked at first; the others when they are read."""
+    x = np.zeros((6000, 3, 3), np.float32)
+    x[2] = np.nan
+    np.savez(tmp_path / "late.npz", x=x, y=np.arange(6000) % 2)
+    found = open_pictures(str(tmp_path / "late.npz"), None, None, None)
+    with pytest.raises(ValueError, match=r"^the data have values that are not finite, such as row 2: fill or drop"):
+        found.first([2])
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(9, 2))
+    with pytest.raises(ValueError, match="the data have values that are not finite, such as example 0 of a batch"):
+        poise.audit(model, [(torch.full((20, 1, 3, 3), torch.nan), torch.arange(20) % 2)])

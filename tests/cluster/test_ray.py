@@ -26,7 +26,9 @@ from poise.reporting.sweeps import load_sweep
 from poise.training.errors import TrainingError
 
 CPU = torch.device("cpu")
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason='ray is not installed: pip install "poise[cluster]"')
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None, reason='ray is not installed: pip install ".[cluster]" in a clone of Poise'
+)
 
 
 def record(out: Path, method: str) -> dict:
@@ -171,7 +173,7 @@ def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypat
 def test_a_missing_ray_is_one_sentence(what: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     end = command(monkeypatch, what, "tests/miniature.py", "--engine", "ray", "--out", str(tmp_path))
-    assert end == 'poise: ray is missing: pip install "poise[cluster]"'
+    assert end == 'poise: ray is missing: pip install ".[cluster]" in a clone of Poise'
 
 
 @needs_ray

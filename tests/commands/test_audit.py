@@ -170,3 +170,26 @@ def test_ctrl_c_writes_what_was_measured(home: Path) -> None:
     facts = json.loads((home / "audit" / "audit.json").read_text())
     assert not facts["complete"] and 2 <= facts["examples"] < 60
     assert "interrupted after" in err and "(interrupted)" in out
+
+
+def test_a_place_that_cannot_be_written_is_said_first(home: Path, monkeypatch) -> None:
+    """Before the model is made: its code would leave a mark."""
+    (home / "marks.py").write_text("open('ran', 'w').close()\nfrom nets import network\n")
+    end = poise(monkeypatch, "marks.py:network", *FEW, "--out", "test.npz/below")
+    assert end == "poise: test.npz/below: Not a directory; choose another --out"
+    assert not (home / "ran").exists()
+
+
+def test_a_disk_that_fills_up_has_no_part_of_an_audit(home: Path, monkeypatch) -> None:
+    """64 kB hold the numbers, and not the page."""
+    out = home / "disk"
+    out.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(out)]
+    if subprocess.run(mount, check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("only root may mount a small disk")
+    try:
+        end = str(poise(monkeypatch, "nets.py:network", *FEW, "--out", "disk"))
+        assert end.endswith("No space left on device; free some space, or choose another --out") and ".part" not in end
+        assert not list(out.iterdir())
+    finally:
+        subprocess.run(["umount", str(out)], check=True)

@@ -169,8 +169,8 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{number}" for number in range(
 
 
 def bert(folder: Path, positions: int = 16, words: list[str] = WORDS) -> Path:
-    transformers = pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
-    tokenizers = pytest.importorskip("tokenizers", reason="pip install 'poise[text]'")
+    transformers = pytest.importorskip("transformers", reason="pip install '.[transformers]'")
+    tokenizers = pytest.importorskip("tokenizers", reason="pip install '.[text]'")
     inner = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]")
     )

@@ -189,3 +189,46 @@ def test_a_terminal_shows_the_time_left_from_the_first_examples_on(monkeypatch, 
             with progress.counting("examples") as report:
                 report("net", done, total)
         assert f"examples, {shown}" in capsys.readouterr().err
+
+
+TALKING = """
+import sys, torch
+print("imported")
+class Talking(torch.nn.Sequential):
+    def forward(self, x):
+        print("asked")
+        return super().forward(x)
+class Leaving(Talking):
+    def forward(self, x):
+        sys.exit(3)
+def network(kind=Talking):
+    print("made")
+    return kind(torch.nn.Flatten(), torch.nn.Linear(1200, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3))
+def leaving():
+    return network(Leaving)
+def gone():
+    sys.exit(3)
+def done():
+    sys.exit()
+"""
+
+
+def test_what_own_code_prints_is_not_in_the_document(home: Path, monkeypatch, capsys) -> None:
+    (home / "talking.py").write_text(TALKING)
+    assert poise(monkeypatch, "talking.py:network", "--data", "test.npz", *FEW, "--json") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["kind"] == "audit"
+    assert all(word in said.err for word in ("imported", "made", "asked"))
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("gone", "poise: talking.py:gone raised SystemExit (line 17 of talking.py): 3"),
+        ("done", "poise: talking.py:done raised SystemExit (line 19 of talking.py)"),
+        ("leaving", "poise: the model failed on the data with SystemExit (line 10 of talking.py): 3"),
+    ],
+)
+def test_own_code_that_leaves_is_told(home: Path, monkeypatch, name: str, sentence: str) -> None:
+    (home / "talking.py").write_text(TALKING)
+    assert poise(monkeypatch, f"talking.py:{name}", "--data", "test.npz", *FEW) == sentence

@@ -103,6 +103,40 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path: Path, monkeypatch, c
     assert ended(monkeypatch, "run", tmp_path / "mine.py") == 2
     words = "".join(capsys.readouterr().err.replace("│", "").split())
     assert f"{tmp_path}/mine.py,line3:ValueError:" in words
+    (tmp_path / "mine.py").write_text("import sys\nsys.exit(3)\n")
+    assert ended(monkeypatch, "run", tmp_path / "mine.py") == 2
+    words = "".join(capsys.readouterr().err.replace("│", "").split())
+    assert f"{tmp_path}/mine.py,line2:SystemExit:3" in words
+
+
+TALKING = """
+from dataclasses import dataclass, replace
+import miniature
+from poise import XE
+
+print("read")
+
+@dataclass(frozen=True)
+class Talking(XE):
+    def __call__(self, *batch, **options):
+        print("asked")
+        return super().__call__(*batch, **options)
+
+ALONE = (replace(miniature.EXPERIMENT.methods[0], objective=Talking()),)
+EXPERIMENT = replace(miniature.EXPERIMENT, methods=ALONE, groups=(), seeds=1)
+SWEEP = replace(miniature.SWEEP, choices={"plan.learning_rate.initial": (0.005,)}, method="XE", experiment=EXPERIMENT)
+"""
+
+
+@pytest.mark.miniature
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_what_a_file_prints_is_not_in_the_document(tmp_path: Path, monkeypatch, capsys, command: str) -> None:
+    (tmp_path / "talking.py").write_text(TALKING)
+    words = ("--out", tmp_path, "--device", "cpu", "--quiet", "--json")
+    assert ended(monkeypatch, command, tmp_path / "talking.py", *words) == 0
+    said = capsys.readouterr()
+    assert str(tmp_path) in json.loads(said.out)["folder"]
+    assert "read" in said.err and "asked" in said.err
 
 
 @pytest.mark.parametrize(

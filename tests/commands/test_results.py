@@ -131,7 +131,9 @@ def test_missing_scipy_is_named(tmp_path: Path) -> None:
     code = "import sys; sys.modules['scipy'] = None; from poise.__main__ import main; main()"
     command = [sys.executable, "-c", code, "table", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.endswith('is missing: pip install "poise[experiments]"\n')
+    assert done.returncode == 1 and done.stderr.endswith(
+        'is missing: pip install ".[experiments]" in a clone of Poise\n'
+    )
 
 
 def test_the_table_in_the_docs_is_that_of_the_records(monkeypatch, capsys) -> None:

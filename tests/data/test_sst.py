@@ -204,7 +204,7 @@ def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def pieces(tmp_path: Path) -> WordPieces:
-    pytest.importorskip("tokenizers", reason="pip install 'poise[text]'")
+    pytest.importorskip("tokenizers", reason="pip install '.[text]'")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "it", "work", "##s", ".", "-", "well", "made"]
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
     return WordPieces(tmp_path / "vocab.txt")

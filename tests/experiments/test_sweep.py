@@ -291,4 +291,4 @@ def test_a_missing_optuna_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as end:
         cli.run()
-    assert end.value.code == 'poise: optuna is missing: pip install "poise[sweep]"'
+    assert end.value.code == 'poise: optuna is missing: pip install ".[sweep]" in a clone of Poise'

@@ -6,7 +6,7 @@ from toys import sentences
 
 from poise import FCL, InfoNCE, RemovalSensitivity, RemovalUtility, Remove, TopBottomFraction, split
 
-transformers = pytest.importorskip("transformers", reason="pip install 'poise[transformers]'")
+transformers = pytest.importorskip("transformers", reason="pip install '.[transformers]'")
 
 TINY = {"vocab_size": 20, "num_labels": 3, "max_position_embeddings": 32}
 ENCODER = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}

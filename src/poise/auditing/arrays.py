@@ -20,6 +20,7 @@ from torch import Tensor
 from poise.auditing.errors import AuditError
 from poise.auditing.examples import Examples
 from poise.auditing.rows import Columns
+from poise.reporting.audits import DAMAGES
 
 Read: TypeAlias = Callable[[Sequence[int]], Tensor]
 _IMAGES, _LABELS = ("x", "images", "image", "data", "arr_0"), ("y", "labels", "label", "targets", "arr_1")
@@ -36,11 +37,11 @@ def open_arrays(path: Path, labels: Path | None) -> Examples:
             if labels is None:
                 raise AuditError(f"{path} holds examples alone: give their labels with --labels FILE.npy")
             return from_array(path.name, np.load(path, mmap_mode="r"), np.load(labels))
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except OSError as error:
         raise AuditError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError):  # numpy's own words would have the user unpickle it
+    except DAMAGES:  # numpy's own words would have the user unpickle it
         raise AuditError(
             f"{path} cannot be read: it is damaged, or holds Python objects; save numbers and strings"
         ) from None

@@ -55,7 +55,9 @@ def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> I
     """The loader's batches on the device, up to `limit` examples in all, or a sample of the usual size."""
     left = limit
     for item in loader:
-        batch = _moved(_as_batch(item), device)
+        batch = _as_batch(item)
+        require_finite(batch)
+        batch = _moved(batch, device)
         left = sample_size(kind_of(batch.x), device) if left is None else left
         batch = batch.rows(slice(0, left))
         left -= len(batch)
@@ -63,6 +65,17 @@ def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> I
             yield batch
         if left == 0:
             return
+
+
+def require_finite(batch: Batch) -> None:
+    """A ValueError that names the first example with a value that is none."""
+    if isinstance(batch.x, Tokens) or not batch.x.is_floating_point():
+        return
+    wrong = (~batch.x.flatten(1).isfinite().all(1)).nonzero().flatten().tolist()
+    if wrong:
+        sources = batch.sources or []
+        which = sources[wrong[0]] if sources else f"example {wrong[0]} of a batch"
+        raise ValueError(f"the data have values that are not finite, such as {which}: fill or drop them first")
 
 
 def _as_batch(item: Any) -> Batch:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.numbers import values_of
-from poise.auditing.result import Audit, summary, write_audit
+from poise.auditing.result import PAGE, Audit, summary, write_audit
 from poise.reporting.files import write_json, write_whole
+from poise.whole import together
 
 VERSION = 1
 
@@ -51,11 +52,12 @@ class Comparison:
         from poise.reporting.audit_page import comparison_page
 
         home = Path(folder)
-        for name, audit in (("1", self.one), ("2", self.other)):
-            write_audit(audit, home / name)
-        write_json(home / "comparison.json", self.facts)
-        write_whole(home / "index.html", comparison_page(home, beside))
-        return home / "index.html"
+        with together(home, PAGE) as stage:
+            for name, audit in (("1", self.one), ("2", self.other)):
+                write_audit(audit, stage / name)
+            write_json(stage / "comparison.json", self.facts)
+            write_whole(stage / PAGE, comparison_page(stage, beside))
+        return home / PAGE
 
 
 def compare(one: Audit, other: Audit) -> Comparison:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from poise.auditing.numbers import not_measured
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, UNDECIDED
 
 _WAYS: dict[str, Callable[[float, float], bool]] = {
@@ -40,10 +41,9 @@ class Condition:
         """Whether the audit is as the condition says; ValueError for a number that was not measured."""
         if self.verdict:
             return self.verdict in facts["verdict"]["names"]
-        numbers = facts["numbers"]
-        if self.name not in numbers:
-            raise ValueError(f"{self.name!r} was not measured: there are {', '.join(numbers)}")
-        held = numbers[self.name][self.end]
+        if self.name not in facts["numbers"]:
+            raise ValueError(not_measured(self.name, facts["numbers"]))
+        held = facts["numbers"][self.name][self.end]
         if held is None:
             raise ValueError(f"{self.name!r} is not known: too few examples")
         return _WAYS[self.way](float(held), self.bound)

@@ -27,7 +27,7 @@ import numpy as np
 LEAST_COST = 0.05  # of the mean loss
 MOST_USE = 0.25
 MOST_SENSITIVE = 1.5  # times the median
-_SURE = 2.576  # standard errors
+STANDARD_ERRORS = 2.576  # leave 1 % to chance
 _LEAST_EXAMPLES = 30
 
 
@@ -81,7 +81,7 @@ def measured_effect(
     effect, wanted = _centred(scaled - left), _centred(push.wanted(float(removing.rest[unit]))[:count])
     size = max(float((wanted**2).sum()), 1e-12)
     use = float((effect * wanted).sum()) / size
-    slack = _SURE * float(np.sqrt((((effect - use * wanted) * wanted).sum(1) ** 2).sum())) / size
+    slack = STANDARD_ERRORS * float(np.sqrt((((effect - use * wanted) * wanted).sum(1) ** 2).sum())) / size
     loss = max(float(loss_of(scaled, labels).mean()), 1e-9)
     share = 1 - float(loss_of(left, labels).mean()) / loss
     if use + slack < 0 and share >= LEAST_COST:

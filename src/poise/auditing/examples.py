@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from poise.auditing.batches import Batch
+from poise.auditing.batches import Batch, require_finite
 from poise.auditing.errors import AuditError
 from poise.auditing.rows import Columns
 
@@ -61,7 +61,9 @@ class Examples:
             columns = {name: [values[row] for row in part] for name, values in self.columns.items()}
             y = torch.from_numpy(self.labels[part].astype(np.int64))
             given = None if self.given is None else self.given(part)
-            yield Batch(x, y, columns, given, [self.source(row) for row in part])
+            found = Batch(x, y, columns, given, [self.source(row) for row in part])
+            require_finite(found)
+            yield found
 
     def first(self, rows: Sequence[int]) -> Batch:
         """One example that can be read."""

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from poise.auditing.errors import AuditError
+from poise.extras import install
 
 
 def library() -> Any:
@@ -18,7 +19,7 @@ def library() -> Any:
     try:
         transformers: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
-        raise AuditError('transformers is missing: pip install "poise[transformers]"') from None
+        raise AuditError(f"transformers is missing: {install('transformers')}") from None
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers

@@ -2,7 +2,9 @@
 
     mean         percentile bootstrap over examples, the same resamples for every number of an audit
     share        Wilson's interval for right or wrong, which does not collapse where all are right
-    calibration  ECE = sum over bins of | mean over all examples of (right - confidence) in the bin |
+    calibration  ECE = sum over bins of | mean over all examples of (right - confidence) in the bin |, whose resamples
+                 lie too high, as it does itself: from value - (q - value) to value + (q - mean of the resamples), with
+                 q their 97.5 % quantile, within [0, 1]
     attenuation  rho = rho_half / sqrt(r),  rho_half that of utility with half of the probes, r that of the two halves
 
 Noise in an estimate of s pulls a rank correlation with it towards 0 by the root of the estimate's reliability
@@ -81,6 +83,20 @@ def interval(value: float, draws: np.ndarray, examples: int) -> Number:
     return Number(float(value), float(low), float(high), examples)
 
 
+def raised_interval(value: float, draws: np.ndarray, examples: int) -> Number:
+    """Of a share that noise can only raise, such as a sum of absolute means.
+
+    Resamples lie as much above the value as that lies above the truth, so below, their reach is taken from the value
+    (the basic bootstrap); above, from their own mean, so that the value is always inside.
+    """
+    draws = draws[np.isfinite(draws)]
+    if not len(draws) or not math.isfinite(value):
+        return Number(math.nan, math.nan, math.nan, examples)
+    top = float(np.quantile(draws, 0.975))
+    high = value + max(0.0, top - float(draws.mean()))
+    return Number(value, max(0.0, min(value, 2 * value - top)), min(1.0, high), examples)
+
+
 def mean(values: np.ndarray, seed: int = 0) -> Number:
     """Of one number per example [N]; nan counts as missing."""
     known = values[~np.isnan(values)]
@@ -107,7 +123,7 @@ def calibration(right: np.ndarray, confidence: np.ndarray, seed: int = 0) -> Num
         return Number(math.nan, math.nan, math.nan, len(right))
     places = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = (right - confidence)[:, None] * (places[:, None] == np.arange(BINS))
-    return interval(float(np.abs(gaps.mean(0)).sum()), np.abs(resampled(gaps, seed)).sum(1), len(right))
+    return raised_interval(float(np.abs(gaps.mean(0)).sum()), np.abs(resampled(gaps, seed)).sum(1), len(right))
 
 
 def corrected(with_half: np.ndarray, halves: np.ndarray, seed: int = 0) -> tuple[Number, Number]:

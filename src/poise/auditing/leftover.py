@@ -123,10 +123,10 @@ def _hits(
     for tests in (overall(p, labels, values[:, usable], seed), exceptions(p, labels, values[:, usable], seed)):
         if tests is None:
             continue
-        order = np.argsort(-np.abs(tests.z).max(0), kind="stable")
+        order = np.argsort(-tests.strength.max(0), kind="stable")
         for column in [c for c in order if usable[c] in asked] if asked else order[:_SHOWN]:
-            unit, row = int(usable[column]), int(np.abs(tests.z[:, column]).argmax())
-            beaten = (1 + int((tests.chance >= abs(tests.z[row, column])).sum())) / (1 + len(tests.chance))
+            unit, row = int(usable[column]), int(tests.strength[:, column].argmax())
+            beaten = (1 + int((tests.chance >= tests.strength[row, column]).sum())) / (1 + len(tests.chance))
             push = Push(values[:, unit], tests.step(row, column), tests.inside[row])
             z, p_value = float(tests.z[row, column]), min(1.0, 2 * beaten)
             best = _furthest(logits, labels, push) if p_value < _WORTH_FITTING else 0.0

@@ -101,13 +101,22 @@ def _find(word: str, weights: Path | None, network: str | None, trust: bool) -> 
         raise AuditError(f"name the function of {word} that returns the model: {word}:FUNCTION")
     if path.is_file():
         return Loaded(_whole_pickle(path, trust), path.stem), None
+    missing = [each for each in _HOMES if importlib.util.find_spec(each) is None]
     for each in _HOMES:
-        if importlib.util.find_spec(each) is not None and _knows(each, word):
+        if each not in missing and _knows(each, word):
             return _from_hub(each, word, weights, trust)
     raise AuditError(
         f"no model is found under {word!r}: name torchvision:NAME or timm:NAME (both with --weights), a Hugging Face "
-        "folder, a Poise checkpoint, or module:function"
+        f"folder, a Poise checkpoint, or module:function{_absent(missing)}"
     )
+
+
+def _absent(libraries: Sequence[str]) -> str:
+    """Which libraries could not be asked for a bare name."""
+    if not libraries:
+        return ""
+    which = f"{libraries[0]} is not" if len(libraries) == 1 else f"neither {' nor '.join(libraries)} is"
+    return f"; {which} installed here"
 
 
 def _name(path: Path) -> str:

@@ -5,13 +5,13 @@ Axes: N examples, K strengths, C corruptions x severities.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from poise.auditing.intervals import Number, calibration, corrected, interval, mean, resampled, share
+from poise.auditing.intervals import Number, calibration, corrected, interval, mean, raised_interval, resampled, share
 from poise.protocols import GROUPS
 from poise.robustness.output import Making
 
@@ -81,6 +81,11 @@ def number_names(corruptions: Sequence[str]) -> list[str]:
     if not corruptions:
         return list(_PLAIN)
     return [*_PLAIN, *_means(Making(tuple(corruptions), (1,), "cifar", 0)), "corrupted_calibration_error"]
+
+
+def not_measured(name: str, there: Iterable[str]) -> str:
+    """What is said of a number that an audit has not."""
+    return f"{name!r} was not measured: there are {', '.join(there)}"
 
 
 def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Number]:
@@ -174,7 +179,7 @@ def _corrupted(table: Table, making: Making) -> dict[str, Number]:
     ]
     draws = np.mean([np.abs(resampled(gap)).sum(1) for gap in gaps], 0)
     value = float(np.mean([np.abs(gap.mean(0)).sum() for gap in gaps]))
-    return {**found, "corrupted_calibration_error": interval(value, draws, len(table.right))}
+    return {**found, "corrupted_calibration_error": raised_interval(value, draws, len(table.right))}
 
 
 def _settings(making: Making) -> list[tuple[str, int]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from os import sep
 from pathlib import Path
 from sysconfig import get_path
-from traceback import extract_tb
+from traceback import FrameSummary, extract_tb
 from typing import Any
 
 from poise.auditing.errors import AuditError
@@ -22,15 +22,25 @@ def called(function: Callable[[], Any], name: str) -> Any:
     """What the function gives; an AuditError with what it raises."""
     try:
         return function()
-    except Exception as error:  # whatever the user's own code raises
+    except (Exception, SystemExit) as error:  # whatever the user's own code raises
         raise AuditError(f"{name} raised {raised(error)}") from None
 
 
-def raised(error: Exception) -> str:
+def raised(error: BaseException) -> str:
     """The kind of an error, the line of the user's code that it comes from, and its own first line."""
-    own = [frame for frame in extract_tb(error.__traceback__) if not _installed(Path(frame.filename))]
+    own = _frames(error)
     where = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
-    return f"{type(error).__name__}{where}: {(str(error).splitlines() or [''])[0]}"
+    return f"{type(error).__name__}{where}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
+
+
+def of_user(error: BaseException) -> bool:
+    """Whether it was raised in the user's code, or below it."""
+    return bool(_frames(error))
+
+
+def _frames(error: BaseException) -> list[FrameSummary]:
+    """Those of the user's code."""
+    return [frame for frame in extract_tb(error.__traceback__) if not _installed(Path(frame.filename))]
 
 
 def _installed(file: Path) -> bool:
@@ -62,7 +72,7 @@ def module_of(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise AuditError(f"{name} cannot be imported ({error}): is it on the path?") from None
-    except Exception as error:  # whatever the user's own code raises
+    except (Exception, SystemExit) as error:  # whatever the user's own code raises
         raise AuditError(f"{name} raised {raised(error)}") from None
 
 

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from poise.auditing.numbers import Table
+from poise.auditing.numbers import Table, not_measured
 from poise.reporting.files import write_json, write_whole
 from poise.robustness.output import Making
-from poise.whole import new_file
+from poise.whole import new_file, together
+
+PAGE = "index.html"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,21 +56,27 @@ class Audit:
         return int(self.facts["middle"])
 
     def __getitem__(self, name: str) -> float:
-        """A number by its name, such as audit["noise_accuracy"]; nan where it is not known."""
+        """A number by its name, such as audit["noise_accuracy"]; nan where it is not known.
+
+        KeyError where it was not measured, such as those of corruptions that were left out.
+        """
+        if name not in self.facts["numbers"]:
+            raise KeyError(not_measured(name, self.facts["numbers"]))
         value = self.facts["numbers"][name]["value"]
         return float("nan") if value is None else float(value)
 
     def __str__(self) -> str:
         return summary(self.facts)
 
-    def save(self, folder: Path | str) -> Path:
-        """Write the four files; returns the page's path."""
+    def save(self, folder: Path | str, beside: tuple[Path, ...] = ()) -> Path:
+        """Write the four files, all or none; returns the page's path. `beside` are folders of audits for the plane."""
         from poise.reporting.audit_page import audit_page
 
         home = Path(folder)
-        write_audit(self, home)
-        write_whole(home / "index.html", audit_page(home))
-        return home / "index.html"
+        with together(home, PAGE) as stage:
+            write_audit(self, stage)
+            write_whole(stage / PAGE, audit_page(stage, beside))
+        return home / PAGE
 
 
 def write_audit(audit: Audit, home: Path) -> None:

@@ -135,7 +135,8 @@ def _telling(
 ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
     entries: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = {}
-    for place, (why, example) in enumerate(collected.showcase.chosen()):
+    near, far = (table.gain(side, plan.middle) for side in ("near", "far"))
+    for place, (why, example) in enumerate(collected.showcase.chosen(near)):
         number = example.number
         entry: dict[str, Any] = {
             "why": why,
@@ -145,8 +146,8 @@ def _telling(
             "predicted": int(table.predicted[number]),
             "confidence": float(table.confidence[number]),
             "observed_rank_correlation": _known(table.rank_correlation[number]),
-            "near_gain": _known(table.gain("near", plan.middle)[number]),
-            "far_gain": _known(table.gain("far", plan.middle)[number]),
+            "near_gain": _known(near[number]),
+            "far_gain": _known(far[number]),
         }
         if example.feature is not None:
             entry["words"] = [_word(int(word), names) for word in example.x]

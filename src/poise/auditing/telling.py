@@ -1,6 +1,7 @@
 """The most telling examples: most over-robust, most brittle, and per class where sensitivity follows utility least.
 
-They are chosen as examples come by, so that only a handful is ever held.
+They are chosen as examples come by, so that only a handful is ever held. One whose least useful features do not move
+its embedding is not brittle, however few are moved more.
 
 Axes: *D features of one example.
 """
@@ -17,6 +18,7 @@ from poise.tokens import Tokens
 
 EACH = 4
 CLASSES = 12
+LEAST_GAIN = 0.05  # of the shift with random features
 _SIDE = 224  # of a picture on the page, at most
 BRITTLE, OVER_ROBUST, CLASS = "most brittle", "most over-robust", "follows utility least in its class"
 
@@ -49,12 +51,14 @@ class Showcase:
             if label in self.kept or sum(name.startswith(CLASS) for name in self.kept) < CLASSES:
                 self._offer(label, float(rows["rank_correlation"][row]), found, row, first + row, 1)
 
-    def chosen(self) -> list[tuple[str, Example]]:
-        """Each example once, with why it was chosen."""
+    def chosen(self, near_gain: np.ndarray) -> list[tuple[str, Example]]:
+        """Each example once, with why it was chosen; near_gain [N] of all examples that came by."""
         names = [BRITTLE, OVER_ROBUST, *sorted(n for n in self.kept if n.startswith(CLASS))]
         pairs: list[tuple[str, Example]] = []
         for name in names:
             for _, example in self.kept.get(name, []):
+                if name == BRITTLE and not near_gain[example.number] >= LEAST_GAIN:
+                    continue
                 if example.number not in {seen.number for _, seen in pairs}:
                     pairs.append((name.partition(":")[0], example))
         return pairs

@@ -17,6 +17,7 @@ from poise.auditing.errors import AuditError
 from poise.auditing.huggingface import library
 from poise.auditing.rows import Columns, read_rows
 from poise.data.cache import path_of
+from poise.extras import install
 from poise.tokens import Tokens
 
 SETS = ("sst2",)
@@ -129,7 +130,7 @@ def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
     try:
         import tokenizers
     except ModuleNotFoundError:
-        raise AuditError('tokenizers is missing: pip install "poise[text]"') from None
+        raise AuditError(f"tokenizers is missing: {install('text')}") from None
     if not path.is_file():
         raise AuditError(
             f"{path} is no file and no folder: name a tokenizer.json, a vocab.txt or a Hugging Face folder"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from poise.auditing.errors import AuditError
+from poise.extras import install
 
 _INSIDE = ("state_dict", "model", "model_state_dict", "weights")
 _PREFIXES = ("module.", "_orig_mod.")
@@ -33,7 +34,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         from safetensors.torch import load_file
     except ModuleNotFoundError:
-        raise AuditError('safetensors is missing: pip install "poise[experiments]"') from None
+        raise AuditError(f"safetensors is missing: {install('experiments')}") from None
     if not path.is_file():
         raise AuditError(f"{path} is not a file")
     try:

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
-from traceback import extract_tb
 
 import typer
 
@@ -19,24 +18,23 @@ from poise.auditing.conditions import Condition, read_condition, require_measure
 from poise.auditing.errors import AuditError
 from poise.auditing.models import with_options
 from poise.auditing.numbers import number_names
-from poise.auditing.own_code import raised
+from poise.auditing.own_code import of_user, raised
 from poise.auditing.plan import chosen, why_not
-from poise.auditing.result import Audit, write_audit
+from poise.auditing.result import Audit
 from poise.auditing.sentences import with_sentences
 from poise.auditing.texts import is_text
 from poise.commands.audited import Order, Ready, lines_of, load, require_sense
 from poise.commands.fitted import Data, fitted
 from poise.commands.progress import counting
 from poise.commands.reproduce import device_of
-from poise.commands.results import told
+from poise.commands.results import apart, told
 from poise.commands.stopping import INTERRUPTED, ending_at_once
+from poise.extras import install
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
-from poise.reporting.audit_page import audit_page
 from poise.reporting.audits import load_audit
-from poise.reporting.files import RecordError, write_whole
-
-_POISE = Path(__file__).parents[1]
+from poise.reporting.files import RecordError
+from poise.whole import is_part, require_writable
 
 
 def carry_out(order: Order) -> None:
@@ -49,8 +47,10 @@ def carry_out(order: Order) -> None:
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
         raise typer.BadParameter("name one or two models, and --weights once for each of them")
     place = device_of(order.device)
-    with _failures(order.out), ending_at_once("interrupted before anything was measured; nothing was written"):
+    nothing = "interrupted before anything was measured; nothing was written"
+    with _failures(order.out), apart(order.json), ending_at_once(nothing):
         _require_free(order.out, len(order.models))
+        require_writable(order.out)
         spoken = _spoken(order)
         for folder in order.beside or []:
             load_audit(folder)
@@ -58,7 +58,7 @@ def carry_out(order: Order) -> None:
         data, models = fitted(order, loaded, place)
     with _usage():
         require_measured(conditions, number_names(() if why_not(data.shape) else names))
-    with _failures(order.out):
+    with _failures(order.out), apart(order.json):
         audits = []
         for each in models:
             audits.append(_audit(order, each, data, spoken))
@@ -134,14 +134,12 @@ def _save(audits: Sequence[Audit], order: Order) -> tuple[Audit | Comparison, Pa
         both = compare(*audits)
         return both, both.save(order.out, beside)
     home = order.out if len(order.models) == 1 else order.out / "1"
-    write_audit(audits[0], home)
-    write_whole(home / "index.html", audit_page(home, beside))
-    return audits[0], home / "index.html"
+    return audits[0], audits[0].save(home, beside)
 
 
 def _require_free(out: Path, models: int) -> None:
     """A folder that is new, empty, or holds an audit of the same kind, be it a part of one."""
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if not out.exists() or (out.is_dir() and all(map(is_part, out.iterdir()))):
         return
     one, two = ("audit.json",), ("comparison.json", "1/audit.json")
     own, others = (one, two) if models == 1 else (two, one)
@@ -187,16 +185,10 @@ def _failures(out: Path) -> Iterator[None]:
     except (AuditError, RecordError, ValueError, TypeError) as error:
         sys.exit(f"poise: {with_options(str(error))}")
     except ModuleNotFoundError as error:
-        sys.exit(f'poise: {error.name or error} is missing: pip install "poise[experiments]"')
+        sys.exit(f"poise: {error.name or error} is missing: {install('experiments')}")
     except OSError as error:
         sys.exit(f"poise: {told(error, out)}")
-    except Exception as error:
-        if not isinstance(error, RuntimeError | IndexError) and not _in_code_of_user(error):
+    except (Exception, SystemExit) as error:
+        if not isinstance(error, RuntimeError | IndexError) and not of_user(error):
             raise
         sys.exit(f"poise: the model failed on the data with {raised(error)}")
-
-
-def _in_code_of_user(error: Exception) -> bool:
-    """Whether it was raised below a function that is neither of Poise nor of an installed package."""
-    files = [Path(frame.filename) for frame in extract_tb(error.__traceback__)]
-    return any(_POISE not in file.parents and "site-packages" not in file.parts for file in files)

@@ -18,7 +18,7 @@ import typer
 from poise.choices import require_known
 from poise.commands.clusters import Address, Engine, GpusPerRun, Way, cluster_of
 from poise.commands.progress import bars
-from poise.commands.results import Json, Quiet, told, usage
+from poise.commands.results import Json, Quiet, apart, told, usage
 
 Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; by default the recipe's.")]
@@ -122,7 +122,7 @@ def run(
 
     if not file.is_file():
         raise typer.BadParameter(f"{file} is not a file")
-    with usage():
+    with usage(), apart(json):
         experiment = shelf.from_file(file)
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
@@ -155,7 +155,7 @@ def _run(
         place = start(device_of("cpu" if cluster else device).type)
     first, helpers, numbers = rank() == 0, _helpers(jobs - 1), None if seeds is None else range(seeds)
     try:
-        with bars(quiet or not first) as listen:
+        with apart(json), bars(quiet or not first) as listen:
             runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
             run = _way(runners, fleet, cluster)
             done = run(methods, numbers)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from poise.extras import install
 from poise.whole import new_file
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Say it in JSON, for scripts.")]
+
+
+def apart(json: bool) -> AbstractContextManager[object]:
+    """For code of the user: with --json, what it prints goes to stderr, so that stdout is one document."""
+    return redirect_stdout(sys.stderr) if json else nullcontext()
 
 
 @contextmanager
@@ -33,7 +39,7 @@ def failures() -> Iterator[None]:
         from poise.reporting.files import RecordError
         from poise.reporting.statistics import summary as _  # noqa: F401, needs numpy and scipy
     except ModuleNotFoundError as error:
-        sys.exit(f'poise: {error.name} is missing: pip install "poise[experiments]"')
+        sys.exit(f"poise: {error.name} is missing: {install('experiments')}")
     try:
         yield
     except RecordError as error:

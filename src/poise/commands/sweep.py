@@ -18,7 +18,8 @@ from poise.commands.clusters import Address, Engine, GpusPerRun, cluster_of
 from poise.commands.clusters import Way as Engines
 from poise.commands.progress import bars
 from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, device_of, experiment_names, length_of
-from poise.commands.results import Json, Quiet, failures, told, usage, write
+from poise.commands.results import Json, Quiet, apart, failures, told, usage, write
+from poise.extras import install
 
 What = Annotated[
     str,
@@ -66,12 +67,14 @@ def sweep(
     poise sweep noisy-cifar10 --compressed --engine ray --address auto
     """
     cluster = cluster_of(engine, address, gpus_per_run, device)
-    chosen, found = _found(what, name, length_of(compressed, quick))
+    with apart(json):
+        chosen, found = _found(what, name, length_of(compressed, quick))
     if not (name or quiet or json):
         typer.echo(f"sweep {chosen!r} of {what}; others with --name", err=True)
     with failures():
         place = device_of("cpu" if cluster else device)
-        folder = _searched(found, chosen, out, sampler, trials, seeds, place, fleet, cluster, quiet)
+        with apart(json):
+            folder = _searched(found, chosen, out, sampler, trials, seeds, place, fleet, cluster, quiet)
         from poise.reporting.sweep_page import sweep_page
         from poise.reporting.sweeps import load_sweep, sweep_text
 
@@ -143,5 +146,5 @@ def _searched(
             sys.exit(f"poise: {error}")
         if error.name != "optuna":
             raise
-        sys.exit('poise: optuna is missing: pip install "poise[sweep]"')
+        sys.exit(f"poise: optuna is missing: {install('sweep')}")
     return search.folder

@@ -28,6 +28,7 @@ import numpy as np
 from poise.data.errors import DataMismatch
 from poise.data.files import Files, first, refuse_large, unzipped
 from poise.data.unpickle import arrays_from_pickle
+from poise.extras import install
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Layout: TypeAlias = Callable[[Files], "Arrays | None"]
@@ -127,7 +128,7 @@ def decode_image(data: bytes) -> np.ndarray:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise ModuleNotFoundError('pictures need Pillow: pip install "poise[data]"') from None
+        raise ModuleNotFoundError(f"pictures need Pillow: {install('data')}") from None
     try:
         return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
     except (UnidentifiedImageError, OSError, SyntaxError) as error:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poise.extras import install
 from poise.tokens import Tokens
 
 
@@ -22,7 +23,7 @@ class WordPieces:
         try:
             from tokenizers import BertWordPieceTokenizer
         except ImportError:
-            raise ModuleNotFoundError('word pieces need a package more: pip install "poise[text]"') from None
+            raise ModuleNotFoundError(f"word pieces need a package more: {install('text')}") from None
         self._tokenizer: Any = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
 
     def __len__(self) -> int:

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, Literal
 from uuid import uuid4
 
+from poise.extras import install
 from poise.training.errors import TrainingError
 
 _STORE = 100_000_000  # bytes: recipes and events are small
@@ -55,7 +56,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         try:
             ray: Any = import_module("ray")
         except ModuleNotFoundError:
-            raise ModuleNotFoundError('ray is missing: pip install "poise[cluster]"', name="ray") from None
+            raise ModuleNotFoundError(f"ray is missing: {install('cluster')}", name="ray") from None
         small = {"include_dashboard": False, "object_store_memory": _STORE} if cluster.address is None else {}
         place = _found(cluster.address)
         try:

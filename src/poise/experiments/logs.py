@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from poise.extras import install
 from poise.training.loop import Now
 
 Entry = dict[str, Any]
@@ -55,7 +56,7 @@ def tensorboard(folder: Path) -> Callable[[list[Entry]], None]:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError:
-        raise ModuleNotFoundError('TensorBoard is not installed: pip install "poise[tensorboard]"') from None
+        raise ModuleNotFoundError(f"TensorBoard is not installed: {install('tensorboard')}") from None
     writer = SummaryWriter(str(folder / "tensorboard"))
 
     def write(log: list[Entry]) -> None:

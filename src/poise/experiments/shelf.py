@@ -70,7 +70,7 @@ def _named(path: Path, name: str) -> Any:
     """What a file calls so, when it has run."""
     try:
         return runpy.run_path(str(path)).get(name)
-    except Exception as error:  # whatever a file of someone else's may raise
+    except (Exception, SystemExit) as error:  # whatever a file of someone else's may raise
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
         place = f"{path}, line {lines[-1]}" if lines else f"{path}"
         raise ValueError(f"{place}: {type(error).__name__}: {error}") from None
