@@ -59,7 +59,7 @@ def test_every_epoch_leaves_a_line(tmp_path: Path) -> None:
 
 def test_tensorboard_is_written_or_asked_for(tmp_path: Path) -> None:
     if find_spec("tensorboard") is None:
-        with pytest.raises(ModuleNotFoundError, match=r"pip install \"poise\[tensorboard\]\""):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install \"\.\[tensorboard\]\" in a clone of Poise"):
             run(tmp_path, methods=["XE"], seeds=[0], tensorboard=True)
     else:
         run(tmp_path, methods=["XE"], seeds=[0], tensorboard=True)

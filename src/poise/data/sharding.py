@@ -80,7 +80,8 @@ def _ours(path: Path) -> bool:
 def _remove_further(out: Path, part: str, count: int) -> None:
     """Shards that an earlier source had more."""
     for path in out.glob(f"{part}-*"):
-        if int(path.stem.removeprefix(f"{part}-")) >= count:
+        number = path.stem.removeprefix(f"{part}-")
+        if number.isdigit() and int(number) >= count:
             path.unlink()
 
 
