@@ -267,6 +267,18 @@ def print_understanding(runs: Mapping[str, Mapping[int, Record]]) -> None:
         )
 
 
+def print_shifts(runs: Mapping[str, Mapping[int, Record]]) -> None:
+    """How far the embedding goes with noise on the least useful pixels, on the most useful ones, and their ratio."""
+    for context in CONTEXTS:
+        for method in ("XE", "CL+Gaussian", "FCL"):
+            near, far = (
+                np.array([record.scores[f"{view} shift, {context}"] for record in runs[method].values()])
+                for view in ("near", "far")
+            )
+            cells = [f"{each.mean():.3f} ±{each.std(ddof=1):.3f}" for each in (near, far, far / near)]
+            print(f"{context}: {method}: near, far, far / near: {', '.join(cells)}")
+
+
 def print_largest_utility(models: Mapping[str, poise.LeNet], train: Digits) -> None:
     """The median of the largest utility of a training image, by kind of class."""
     kinds = {"0-4": train.y < 5, "5-9": (train.y >= 5) & (train.y < 10), "10-14": train.y >= 10}
@@ -334,6 +346,20 @@ def print_studies(studies: Iterable[Results]) -> None:
             print(row([results.experiment.title.removeprefix("Synthetic MNIST: "), method, str(len(runs)), *cells]))
 
 
+def print_scaling(scaling: Scaling, found: Mapping[str, Results]) -> None:
+    """Another reading of the corner digit: its frontier, measures and mistakes, as far as they were run."""
+    print(f"corner digits scaled by {scaling}")
+    if curves := found.get(f"synthetic-mnist-frontier-{scaling}"):
+        lines = frontiers(curves.records, NOISE, LOOK)
+        draw_frontier(f"frontier-{scaling}", lines, 0.53)
+        print_frontiers(lines)
+    if results := found.get(f"synthetic-mnist-{scaling}"):
+        print_understanding(results.runs)
+        print_shifts(results.runs)
+        for name in ("XE", "FCL"):
+            print_mistakes(name, model_of(results.folder / name.lower() / "seed-00"), digits(scaling)["test"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="the folder that holds the experiments")
@@ -360,12 +386,7 @@ def main() -> None:
     draw_frontier("frontier", curves, 0.45)
     print_frontiers(curves)
     for scaling in ("bilinear", "nearest"):
-        if f"synthetic-mnist-frontier-{scaling}" in found:
-            print(f"corner digits scaled by {scaling}")
-            curves = frontiers(found[f"synthetic-mnist-frontier-{scaling}"].records, NOISE, LOOK)
-            draw_frontier(f"frontier-{scaling}", curves, 0.53)
-            print_frontiers(curves)
-            print_understanding(found[f"synthetic-mnist-{scaling}"].runs)
+        print_scaling(scaling, found)
     results = found["synthetic-mnist"]
     draw_noise_levels(results)
     draw_understanding(results)
@@ -377,11 +398,6 @@ def main() -> None:
     for name, model in models.items():
         print_connection(name, model, parts["test"])
         print_mistakes(name, model, parts["test"])
-    if "synthetic-mnist-nearest" in found:
-        sharp = digits("nearest")["test"]
-        for name in models:
-            model = model_of(found["synthetic-mnist-nearest"].folder / name.lower() / "seed-00")
-            print_mistakes(f"{name}, sharp corner digits", model, sharp)
 
 
 if __name__ == "__main__":
