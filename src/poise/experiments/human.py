@@ -47,7 +47,7 @@ class Alignment:
     def __call__(self, model: nn.Module, task: Task) -> dict[str, float]:
         """On dev where the task has no tests; else on dev, test and all splits."""
         splits: tuple[Split, ...] = get_args(Split) if task.tests else ("dev",)
-        sentences = {split: _sentences(folder("sst"), split, self.most) for split in splits}
+        sentences = {split: labelled(folder("sst"), split, self.most) for split in splits}
         values = {split: values_of(model, held, self.probes) for split, held in sentences.items()}
         scores: dict[str, float] = {}
         for name in ("dev", "test", "all") if task.tests else ("dev",):
@@ -74,7 +74,7 @@ class Strips:
     most: int = 200
 
     def __call__(self, model: nn.Module, task: Task) -> dict[str, dict[str, Any]]:
-        chosen = [each for each in _sentences(folder("sst"), "test", None) if self._fits(each)]
+        chosen = [each for each in labelled(folder("sst"), "test", None) if self._fits(each)]
         chosen.sort(key=lambda each: each.text != PAPERS_SENTENCE)
         shown = chosen[: self.most]
         values = values_of(model, shown, probes=0)["sensitivity"] if shown else []
@@ -101,7 +101,7 @@ def values_of(model: Any, sentences: list[Sentence], probes: int, size: int = 12
     names = ["sensitivity", "utility", *(["gradient"] if probes else [])]
     found: Values = {name: [np.empty(0)] * len(sentences) for name in names}
     generator = torch.Generator(device).manual_seed(0)
-    for places, x, words, y in _batches(sentences, size):
+    for places, x, words, y in batches_of(sentences, size):
         x, words, y = x.to(device), words.to(device), y.to(device)
         measured = [*word_removal(model, x, words, y)]
         measured += [word_gradient(model, x, words, probes, generator)] if probes else []
@@ -116,7 +116,7 @@ def _of_words(row: np.ndarray, count: int) -> np.ndarray:
     return np.pad(row[:count], (0, max(0, count - len(row)))).astype(float)
 
 
-def _batches(sentences: list[Sentence], size: int) -> Iterator[tuple[list[int], Tokens, torch.Tensor, torch.Tensor]]:
+def batches_of(sentences: list[Sentence], size: int) -> Iterator[tuple[list[int], Tokens, torch.Tensor, torch.Tensor]]:
     pieces = _pieces(path_of("bert-vocab", "vocab.txt"))
     order = sorted(range(len(sentences)), key=lambda place: len(sentences[place].tokens))
     for start in range(0, len(order), size):
@@ -126,7 +126,7 @@ def _batches(sentences: list[Sentence], size: int) -> Iterator[tuple[list[int], 
 
 
 @cache
-def _sentences(home: Path, split: Split, most: int | None) -> list[Sentence]:
+def labelled(home: Path, split: Split, most: int | None = None) -> list[Sentence]:
     return [each for each in read_sentences(home, split) if each.label is not None][:most]
 
 

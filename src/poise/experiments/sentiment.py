@@ -116,7 +116,7 @@ def experiment(
     warmup: int = 500,
     seeds: int = 5,
     batch: int = BATCH,
-    rate: float = 1e-4,
+    rate: float = 5e-5,
     network: Build | None = None,
     task: Any = None,
     measures: Alignment | None = None,
@@ -177,7 +177,7 @@ def _paper(accuracy: float, correlation: float) -> dict[str, tuple[float, float 
 def sweeps(whole: Experiment) -> dict[str, Sweep]:
     """In an order: the size of the steps, then what holds back overfitting, two seeds each; then the contrast."""
     grid = {"objective.contrast.temperature": TOKEN_TEMPERATURES, "objective.select.fraction": TOKEN_FRACTIONS}
-    steps = {"plan.learning_rate.peak": (5e-5, 1e-4, 2e-4), "network.width": (64, 128, 256)}
+    steps = {"plan.learning_rate.peak": (2.5e-5, 5e-5, 1e-4, 2e-4), "network.width": (64, 128, 256)}
     regularisation = {"augment.share": (0.2, 0.3, 0.4), "network.dropout": (0.1, 0.3, 0.5)}
     return {
         "xe": Sweep(whole, "XE", steps, seeds=2),

@@ -1,0 +1,152 @@
+"""How far can the measure of section 4.1 be stretched? Other readings of "sensitivity" against human token scores.
+
+    python benchmarks/sentiment_readings.py runs/sentiment/xe/seed-00 runs/sentiment/fcl/seed-00
+    python benchmarks/sentiment_readings.py --split dev --out readings.json      # the bag of words alone
+
+For every token of a sentence, all its pieces removed at once: the length and the angle by which the embedding moves, by
+how much the margin between both logits, the probability and the loss change; and the margin of the token all alone.
+Beside them a reference without any network: logistic regression on the words of GLUE's phrases, and its weights |w|.
+
+Each against |score - 0.5|, as a mean over sentences and pooled, without the neutral tokens (the paper) and with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from places import to_write
+from torch import Tensor
+
+from poise.data.errors import DataNotFound
+from poise.data.sources import folder
+from poise.data.sst import Sentence, Split, as_glue, read_glue, read_phrases
+from poise.experiments.alignment import agreement, counts, pearson, strength
+from poise.experiments.environment import surroundings
+from poise.experiments.human import batches_of, human_scores, labelled
+from poise.experiments.sentiment import EXPERIMENT
+from poise.tokens import Tokens, without_each
+from poise.training.checkpoint import newest, weights_of
+
+READINGS = ("length", "angle", "margin", "probability", "loss", "alone")
+Values = list[np.ndarray]  # [W] per sentence
+
+
+@torch.no_grad()
+def readings(model: Any, sentences: list[Sentence]) -> dict[str, Values]:
+    found: dict[str, Values] = {name: [np.empty(0)] * len(sentences) for name in READINGS}
+    for places, x, words, y in batches_of(sentences, 128):
+        values = {name: torch.zeros(len(x), int(words.max()) + 1) for name in READINGS}
+        z = model.embed(x)
+        before = outcomes(model, z, y)
+        for rows, numbers, shorter in without_each(x, "mask", 4096, words):
+            moved = model.embed(shorter)
+            values["length"][rows, numbers] = (z[rows] - moved).norm(dim=1)
+            values["angle"][rows, numbers] = 1 - torch.cosine_similarity(z[rows], moved)
+            for name, after in outcomes(model, moved, y[rows]).items():
+                values[name][rows, numbers] = (before[name][rows] - after).abs()
+        for word in range(values["alone"].shape[1]):
+            alone = Tokens(x.ids, x.mask & ((words == word) | (words < 0)), x.special)
+            values["alone"][:, word] = outcomes(model, model.embed(alone), y)["margin"].abs()
+        for name, numbers in values.items():
+            for place, row in zip(places, numbers.double().numpy(), strict=True):
+                count = len(sentences[place].tokens)
+                found[name][place] = np.pad(row[:count], (0, max(0, count - len(row))))
+    return found
+
+
+def outcomes(model: Any, z: Tensor, y: Tensor) -> dict[str, Tensor]:
+    logits = model.head(z)
+    return {
+        "margin": logits[:, 1] - logits[:, 0],
+        "probability": logits.softmax(1)[:, 1],
+        "loss": F.cross_entropy(logits, y, reduction="none"),
+    }
+
+
+def bag_of_words(epochs: int = 6, batch: int = 512, rate: float = 0.02) -> tuple[dict[str, float], dict[str, float]]:
+    """{word: weight} of logistic regression on GLUE's phrases, a sum over words, and its accuracy on dev and test."""
+    phrases = read_phrases(folder("sst2"))
+    number = {word: place for place, word in enumerate(Counter(w for text, _ in phrases for w in text.split()))}
+    held, labels = [[number[w] for w in text.split()] for text, _ in phrases], torch.tensor([y for _, y in phrases])
+    torch.manual_seed(0)
+    model, bias = torch.nn.EmbeddingBag(len(number), 1, mode="sum"), torch.zeros(1, requires_grad=True)
+    torch.nn.init.zeros_(model.weight)
+    optimizer = torch.optim.Adam([model.weight, bias], lr=rate)
+
+    def scores(rows: list[list[int]]) -> Tensor:
+        starts = torch.tensor([0, *(len(row) for row in rows)])[:-1].cumsum(0)
+        answers: Tensor = model(torch.tensor([w for row in rows for w in row]), starts)[:, 0] + bias
+        return answers
+
+    for _ in range(epochs):
+        order = torch.randperm(len(held)).tolist()
+        for start in range(0, len(order), batch):
+            places = order[start : start + batch]
+            optimizer.zero_grad()
+            loss = F.binary_cross_entropy_with_logits(scores([held[place] for place in places]), labels[places].float())
+            torch.autograd.backward(loss)
+            optimizer.step()
+    accuracy = {}
+    for split in ("dev", "test"):
+        rows = read_glue(folder("sst2"), folder("sst"), split)
+        found = scores([[number[w] for w in text.split() if w in number] for text, _ in rows]) > 0
+        accuracy[split] = float((found == torch.tensor([y == 1 for _, y in rows])).float().mean())
+    return dict(zip(number, model.weight[:, 0].tolist(), strict=True)), accuracy
+
+
+def agreements(human: list[np.ndarray], values: Values) -> dict[str, float]:
+    """r and pooled r, without neutral tokens and with them."""
+    found = agreement(human, values)
+    assert found is not None
+    per_sentence = [pearson(strength(h), v) for h, v in zip(human, values, strict=True) if counts(h)]
+    return {
+        "r": found.r,
+        "pooled r": found.pooled_r,
+        "r, with neutral tokens": float(np.mean(per_sentence)),
+        "pooled r, with neutral tokens": pearson(strength(np.concatenate(human)), np.concatenate(values)),
+    }
+
+
+def trained(home: Path) -> Any:
+    held = newest(home, print)
+    if held is None:
+        raise SystemExit(f"{home} has no checkpoint: run the experiment there")
+    model = EXPERIMENT.network()
+    model.load_state_dict(weights_of(held))
+    return model.eval()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="*", help="folders of runs with their checkpoints")
+    parser.add_argument("--split", choices=get_args(Split), default="dev")
+    parser.add_argument("--out", type=to_write, help="a JSON file")
+    chosen = parser.parse_args()
+    try:
+        sentences = labelled(folder("sst"), chosen.split)
+        weights, accuracy = bag_of_words()
+    except DataNotFound as error:
+        parser.error(str(error))
+    human = [human_scores(sentence, "raw") for sentence in sentences]
+    bag = [np.array([abs(weights.get(as_glue(token), 0.0)) for token in each.tokens]) for each in sentences]
+    table = {"bag of words, |w|": agreements(human, bag)}
+    for home in chosen.runs:
+        for name, values in readings(trained(home), sentences).items():
+            table[f"{home.parent.name}, {home.name}: {name}"] = agreements(human, values)
+    print(f"{chosen.split}, raw scores; the bag of words: {accuracy['dev']:.4f} of dev, {accuracy['test']:.4f} of test")
+    for name, row in table.items():
+        print(f"{name:<32}", "  ".join(f"{statistic} {value:.3f}" for statistic, value in row.items()))
+    if chosen.out:
+        numbers = {"split": chosen.split, "accuracy of the bag of words": accuracy, "agreement": table}
+        chosen.out.write_text(json.dumps({**numbers, **surroundings(torch.device("cpu"))}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
