@@ -1,6 +1,6 @@
 """Draws the figures of docs/synthetic-mnist.md, and prints its tables, from finished runs.
 
-    python docs/synthetic_mnist.py results      # or runs, after poise reproduce synthetic-mnist --device cuda --fleet
+    python docs/synthetic_mnist.py results      # or runs, after the commands of that page
 
 Averages over images are of the first run of XE and of FCL, whose checkpoints lie beside their records.
 """
@@ -35,6 +35,16 @@ FOLDER = Path(__file__).with_name("synthetic-mnist")
 RARE = tuple(range(10, 15))
 NOISE, LOOK = Column("noise", ("validation+UN", "validation+NUN")), Column("rare", ("validation",), RARE)
 CONTEXTS = ("in context", "out of context")
+COLOURS = {"XE": "0.6", "CL+Gaussian": "tab:blue", "FCL": "tab:red"}  # in every figure
+OTHERS = ("tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink", "tab:olive", "tab:cyan", "gold", "lime")
+LABELS = {  # of the frontiers, as in the table of the page
+    "margin": "margin loss",
+    "far x 100": "far view counts 100 times",
+    "decisive": "far 100 times, if still learned",
+    "none dropped": "far 10 times, never dropped",
+    "smooth": "utility over noisy copies",
+    "confident": "confident examples alone",
+}
 
 
 def save(figure: plt.Figure, name: str) -> None:
@@ -113,7 +123,7 @@ def draw_front(models: Mapping[str, poise.LeNet], test: Digits, results: Results
         line[0].set_ylabel(kind, fontsize=9)
         draw_shifts(line[4], models, test, np.flatnonzero(chosen)[:1000])
     axis = right.subplots()
-    for method, colour in (("XE", "0.6"), ("CL+Gaussian", "tab:blue"), ("FCL", "tab:red")):
+    for method, colour in COLOURS.items():
         draw_levels(axis, results.runs[method], "UN", label=method, color=colour)
     axis.set(title="accuracy, uniform noise", xlabel="noisy pixels, %")
     axis.legend()
@@ -142,8 +152,7 @@ def draw_shifts(axis: plt.Axes, models: Mapping[str, poise.LeNet], test: Digits,
         x, _, *both = views(model, test, places)
         with torch.no_grad():
             shifts = [float((1 - torch.cosine_similarity(model.embed(x), model.embed(view))).mean()) for view in both]
-        colour = {"XE": "0.6", "FCL": "tab:red"}[name]
-        bars = axis.bar([number * 0.4 + place for place in range(2)], shifts, 0.36, label=name, color=colour)
+        bars = axis.bar([number * 0.4 + place for place in range(2)], shifts, 0.36, label=name, color=COLOURS[name])
         axis.bar_label(bars, fmt="%.2f", fontsize=8)
     axis.set(xticks=(0.2, 1.2), xticklabels=("near", "far"), yticks=[])
     axis.set_title("the embedding moves by 1 - cosine", fontsize=8)
@@ -165,8 +174,9 @@ def draw_noise_levels(results: Results) -> None:
     """Accuracy against the share of noisy pixels, every method."""
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained")
     for axis, kind in zip(axes, ("UN", "NUN"), strict=True):
+        others = iter(OTHERS)
         for method, runs in results.runs.items():
-            draw_levels(axis, runs, kind, label=method)
+            draw_levels(axis, runs, kind, label=method, color=COLOURS.get(method) or next(others))
         axis.set(title=kind, xlabel="noisy pixels, %")
     axes[0].set_ylabel("accuracy")
     axes[1].legend(fontsize=8)
@@ -189,14 +199,18 @@ def draw_understanding(results: Results) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
     axes[0].legend(unique.values(), unique.keys(), fontsize=8)
-    for method, colour in zip(methods, ("0.5", "tab:blue", "tab:red"), strict=False):
+    for method in methods:
         for context, style in zip(CONTEXTS, ("-", "--"), strict=True):
             name = f"rank correlation, {context}"
             logs = [[e["measures"][name] for e in run.log if "measures" in e] for run in results.runs[method].values()]
             if logs and logs[0]:
                 means = np.mean(logs, axis=0)
                 axes[3].plot(
-                    range(1, len(means) + 1), means, style, color=colour, label=method if style == "-" else None
+                    range(1, len(means) + 1),
+                    means,
+                    style,
+                    color=COLOURS[method],
+                    label=method if style == "-" else None,
                 )
     axes[3].set(title="rank correlation", xlabel="epoch (dashed: out of context)")
     if axes[3].lines:
@@ -207,17 +221,15 @@ def draw_understanding(results: Results) -> None:
 def draw_frontier(name: str, found: list[Frontier], least: float) -> None:
     """Rare classes against noise, and rare classes against lambda: a point is a mean over seeds."""
     figure, axes = plt.subplots(1, 2, figsize=(12.5, 4.4), layout="constrained")
-    for number, frontier in enumerate(found):
+    others = iter((*OTHERS, "teal", "navy"))
+    for frontier in found:
         means = {peak: np.mean(list(runs.values()), axis=0) for peak, runs in frontier.points.items()}
-        colour = {"CL+Gaussian": "tab:blue", "FCL": "tab:red"}.get(frontier.name, plt.get_cmap("tab20")(number))
-        colour = {"Gaussian": "0.1", "patch of 7": "0.4", "patch of 14": "0.7"}.get(frontier.name[14:], colour)
-        style = {"marker": ".", "color": colour, "label": frontier.name}
-        style |= {"linewidth": 2.5, "zorder": 3} if frontier.name in ("FCL", "CL+Gaussian") else {"linewidth": 1}
-        style |= (
-            {}
-            if len(frontier.areas) == 10
-            else {"linestyle": ":", "label": f"{frontier.name}, {len(frontier.areas)} seeds"}
-        )
+        grey = {"Gaussian": "0.1", "patch of 7": "0.4", "patch of 14": "0.7"}.get(frontier.name[14:])
+        colour = grey or COLOURS.get(frontier.name) or next(others)
+        style = {"marker": ".", "color": colour, "label": LABELS.get(frontier.name, frontier.name)}
+        style |= {"linewidth": 2.5, "zorder": 3} if frontier.name in COLOURS else {"linewidth": 1}
+        if len(frontier.areas) < 10:
+            style |= {"linestyle": ":", "label": f"{style['label']}, {len(frontier.areas)} seeds"}
         axes[0].plot(*np.array(list(means.values())).T, **style)
         if not frontier.name.startswith("augmentation"):
             axes[1].plot(list(means), [mean[1] for mean in means.values()], **style)
@@ -270,13 +282,34 @@ def print_understanding(runs: Mapping[str, Mapping[int, Record]]) -> None:
 def print_shifts(runs: Mapping[str, Mapping[int, Record]]) -> None:
     """How far the embedding goes with noise on the least useful pixels, on the most useful ones, and their ratio."""
     for context in CONTEXTS:
-        for method in ("XE", "CL+Gaussian", "FCL"):
+        ratios: dict[str, dict[int, float]] = {}
+        for method in COLOURS:
             near, far = (
                 np.array([record.scores[f"{view} shift, {context}"] for record in runs[method].values()])
                 for view in ("near", "far")
             )
             cells = [f"{each.mean():.3f} ±{each.std(ddof=1):.3f}" for each in (near, far, far / near)]
             print(f"{context}: {method}: near, far, far / near: {', '.join(cells)}")
+            ratios[method] = dict(enumerate(far / near))
+        gap = paired(ratios["FCL"], ratios["CL+Gaussian"])
+        print(f"{context}: far / near, FCL - CL+Gaussian: {gap.mean:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]")
+
+
+def print_against_contrast(runs: Mapping[str, Mapping[int, Record]]) -> None:
+    """What FCL has over plain contrast and over cross entropy on the same noise, before any correction."""
+    columns = [
+        *(Column(name, (name,)) for name in runs["FCL"][0].scores if "UN" in name),
+        Column("10-14, BAL+NUN", ("BAL+NUN",), RARE),
+        Column("0-4, BAL+NUN", ("BAL+NUN",), tuple(range(5))),
+    ]
+    for other in ("CL+Gaussian", "XE+Gaussian"):
+        for column in columns:
+            mine, theirs = (
+                {seed: column.value(run.scores, run.classes) for seed, run in runs[method].items()}
+                for method in ("FCL", other)
+            )
+            gap = paired(mine, theirs)
+            print(f"FCL - {other}, {column.name}: {gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], p {gap.p:.2g}")
 
 
 def print_largest_utility(models: Mapping[str, poise.LeNet], train: Digits) -> None:
@@ -356,6 +389,7 @@ def print_scaling(scaling: Scaling, found: Mapping[str, Results]) -> None:
     if results := found.get(f"synthetic-mnist-{scaling}"):
         print_understanding(results.runs)
         print_shifts(results.runs)
+        print_against_contrast(results.runs)
         for name in ("XE", "FCL"):
             print_mistakes(name, model_of(results.folder / name.lower() / "seed-00"), digits(scaling)["test"])
 
@@ -375,6 +409,8 @@ def main() -> None:
         parts = digits()
     except DataNotFound as error:
         parser.error(str(error))
+    results = found["synthetic-mnist"]
+    models = {name: model_of(results.folder / name.lower() / "seed-00") for name in ("XE", "FCL")}
     draw_data(parts)
     print_studies(
         each
@@ -387,11 +423,10 @@ def main() -> None:
     print_frontiers(curves)
     for scaling in ("bilinear", "nearest"):
         print_scaling(scaling, found)
-    results = found["synthetic-mnist"]
     draw_noise_levels(results)
     draw_understanding(results)
     print_understanding(results.runs)
-    models = {name: model_of(results.folder / name.lower() / "seed-00") for name in ("XE", "FCL")}
+    print_against_contrast(results.runs)
     draw_utility(models, parts["test"])
     draw_front(models, parts["test"], results)
     print_largest_utility(models, parts["train"])

@@ -1,7 +1,8 @@
 """A trained model measured against human token scores, and the strips of tokens that a figure shows.
 
 Sentences are those of the trees that are positive or negative, spelled as GLUE spells them, token by token. "all" is
-train, dev and test together: the models have seen the sentences of train with their labels, the token scores never.
+train, dev and test together: the models have seen the sentences of train with their labels, and the sign of many
+tokens, since GLUE's phrases may be single words; how strong a token is they have never seen.
 
 Axes: B sentences of a batch, T positions, W tokens of a sentence.
 """

@@ -1,6 +1,6 @@
 """FCL on synthetic MNIST with one setting changed at a time.
 
-    poise reproduce synthetic-mnist-ablation --device cuda --fleet --seeds 5
+    poise reproduce synthetic-mnist-ablation --device cuda --fleet
 
 Scored on validation alone. Other values of lambda and other ways to choose features are in synthetic-mnist-frontier.
 """
