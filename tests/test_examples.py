@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ import torch
 
 import poise
 from poise import LeNet
+from poise.experiments.sentiment import EXPERIMENT as SENTIMENT
 
 pytestmark = pytest.mark.miniature
 
@@ -50,6 +52,17 @@ def test_taught_digits() -> None:
     own, taught, _ = ([utilities[name](student, x, y) for student in students] for name in utilities)
     assert torch.equal(*taught) and not torch.equal(*own)
     assert experiment.methods[2].objective(students[0], x, y, step=2000).total.isfinite()
+
+
+def test_sentiment_cpu() -> None:
+    """The table's recipe but for the precision."""
+    experiment = load("sentiment_cpu").EXPERIMENT
+    assert experiment.plan == replace(SENTIMENT.plan, precision="float32") and experiment.seeds == 1
+    assert (experiment.methods, experiment.network, experiment.task) == (
+        SENTIMENT.methods,
+        SENTIMENT.network,
+        SENTIMENT.task,
+    )
 
 
 def test_lightning_module() -> None:

@@ -16,7 +16,7 @@ FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/experiment.j
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    found = [shelf.from_file(ROOT / "examples" / "taught_digits.py")]
+    found = [shelf.from_file(ROOT / "examples" / f"{name}.py") for name in ("taught_digits", "sentiment_cpu")]
     for name in FILES:
         for length in ("full", "compressed"):
             try:

@@ -47,7 +47,8 @@ def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> 
         return []
     method, first = compared[0]
     shown = [_strip(place, {name: found[name] for name in (first, method)}) for place in _places(found)]
-    ranked = sorted(shown, key=lambda strip: strip.r[first] - strip.r[method])
+    unasked = [strip for strip in shown if not strip.title]
+    ranked = sorted(unasked, key=lambda strip: strip.r[first] - strip.r[method])
     gains = [strip for strip in ranked if strip.r[method] > strip.r[first]][:each]
     losses = [strip for strip in ranked[::-1] if strip.r[method] < strip.r[first]][:each]
     strips = [strip for strip in shown if strip.title]
