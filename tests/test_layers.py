@@ -85,7 +85,8 @@ CONTRACTS = {
     "reporting": {
         *("files", "columns", "recipes", "records", "statistics", "captions", "numbers", "tables", "grid"),
         *("markup", "svg", "colours", "findings", "sections", "document", "sweeps", "strips", "png", "audits", "plane"),
-        *("plots", "measures", "labels", "audit_examples", "audit_sections", "audit_details", "audit_page"),
+        *("plots", "measures", "frontier", "frontier_plots", "labels"),
+        *("audit_examples", "audit_sections", "audit_details", "audit_page"),
     },
 }
 

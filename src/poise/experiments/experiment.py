@@ -96,6 +96,7 @@ class Experiment:
     watch     what to measure after every epoch, for the log.
     exhibits  what a run leaves beside its record for figures, {name: content of name.json}.
     testing   False for a study that helps to choose: it sees the task's validations and no test set.
+    frontier  two columns that pull apart; methods called "NAME SETTING" are then curves over them.
     reference whose errors the mean corruption error divides by (`poise.protocols.REFERENCE_ERRORS`), if any.
     """
 
@@ -117,6 +118,7 @@ class Experiment:
     watch: Measures | None = None
     exhibits: Callable[[nn.Module, Task], dict[str, dict[str, Any]]] | None = None
     testing: bool = True
+    frontier: tuple[str, ...] = ()
     reference: str = ""
 
     def __post_init__(self) -> None:
@@ -161,6 +163,7 @@ class Experiment:
             "overlaps": {name: list(seen) for name, seen in self.overlaps.items()},
             "rare_classes": list(self.rare_classes),
             "class_names": list(self.class_names),
+            **({"frontier": list(self.frontier)} if self.frontier else {}),
             **({"reference": self.reference} if self.reference else {}),
         }
 

@@ -65,7 +65,8 @@ def frontier(
         for peak in (*lambdas, *beyond.get(name, ()))
     )
     chosen = study(base, "frontier", "rare classes against noise", methods)
-    return replace(chosen, columns=(*chosen.columns, Column("noise", NOISY[1:])))
+    columns = (*chosen.columns, Column("noise", NOISY[1:]))
+    return replace(chosen, columns=columns, frontier=("noise", "validation, 10-14"))
 
 
 EXPERIMENT = frontier(synthetic_mnist.EXPERIMENT, 50_250 // BATCH, LAMBDAS, beyond=BEYOND)

@@ -9,6 +9,7 @@ from pathlib import Path
 from poise.reporting.captions import spans
 from poise.reporting.document import document
 from poise.reporting.files import RecordError
+from poise.reporting.frontier_plots import frontier_section
 from poise.reporting.markup import Markup, element, join
 from poise.reporting.measures import measures_section
 from poise.reporting.records import Results
@@ -23,7 +24,7 @@ from poise.reporting.sections import (
 from poise.reporting.strips import strips_section
 from poise.reporting.tables import tables_of
 
-_SECTIONS = (corruptions_section, classes_section, measures_section, strips_section, curves_section)
+_SECTIONS = (frontier_section, corruptions_section, classes_section, measures_section, strips_section, curves_section)
 _KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 

@@ -62,6 +62,7 @@ class Experiment:
     groups     methods that are compared with each other, each with the first of its group.
     details    further tables, {title: columns}.
     overlaps   per method, the tested corruptions that its training augmentation resembles.
+    frontier   two columns that pull apart; methods called "NAME SETTING" are curves over them.
     reference  whose errors the mean corruption error divides by (`poise.protocols.REFERENCE_ERRORS`).
     """
 
@@ -75,6 +76,7 @@ class Experiment:
     overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rare_classes: tuple[int, ...] = ()
     class_names: tuple[str, ...] = ()
+    frontier: tuple[str, ...] = ()
     reference: str = ""
 
 
@@ -221,6 +223,7 @@ def _experiment(content: dict[str, Any]) -> Experiment:
         overlaps={method: tuple(names) for method, names in (content.get("overlaps") or {}).items()},
         rare_classes=tuple(content.get("rare_classes") or ()),
         class_names=tuple(str(name) for name in content.get("class_names") or ()),
+        frontier=tuple(str(name) for name in content.get("frontier") or ()),
         reference=content.get("reference") or content["name"],
     )
 
