@@ -3,11 +3,14 @@
     python benchmarks/sentiment_readings.py runs/sentiment/xe/seed-00 runs/sentiment/fcl/seed-00
     python benchmarks/sentiment_readings.py --split dev --out readings.json      # the bag of words alone
 
-For every token of a sentence, all its pieces removed at once: the length and the angle by which the embedding moves, by
-how much the margin between both logits, the probability and the loss change; and the margin of the token all alone.
-Beside them a reference without any network: logistic regression on the words of GLUE's phrases, and its weights |w|.
+For every token of a sentence, all its pieces removed at once: the length by which the embedding moves, the same divided
+by the root of the number of pieces, the angle; by how much the margin between both logits, the probability and the loss
+change; and the margin of the token all alone. Beside them a reference without any network: logistic regression on the
+words of GLUE's phrases, and its weights |w|.
 
-Each against |score - 0.5|, as a mean over sentences and pooled, without the neutral tokens (the paper) and with them.
+Each against |score - 0.5|, as a mean over sentences and pooled, without the neutral tokens (the paper) and with them,
+and without the scores that are estimates. And how often a network is right where the human scores of the tokens, added
+up, point to the label, and where they do not.
 """
 
 from __future__ import annotations
@@ -32,9 +35,9 @@ from poise.experiments.environment import surroundings
 from poise.experiments.human import batches_of, human_scores, labelled
 from poise.experiments.sentiment import EXPERIMENT
 from poise.tokens import Tokens, without_each
-from poise.training.checkpoint import newest, weights_of
+from poise.training.checkpoint import newest, tested_weights_of
 
-READINGS = ("length", "angle", "margin", "probability", "loss", "alone")
+READINGS = ("length", "length / root", "angle", "margin", "probability", "loss", "alone")
 Values = list[np.ndarray]  # [W] per sentence
 
 
@@ -45,9 +48,11 @@ def readings(model: Any, sentences: list[Sentence]) -> dict[str, Values]:
         values = {name: torch.zeros(len(x), int(words.max()) + 1) for name in READINGS}
         z = model.embed(x)
         before = outcomes(model, z, y)
+        pieces = torch.stack([(words == word).sum(1) for word in range(values["length"].shape[1])], 1).clamp(min=1)
         for rows, numbers, shorter in without_each(x, "mask", 4096, words):
             moved = model.embed(shorter)
             values["length"][rows, numbers] = (z[rows] - moved).norm(dim=1)
+            values["length / root"][rows, numbers] = values["length"][rows, numbers] / pieces[rows, numbers].sqrt()
             values["angle"][rows, numbers] = 1 - torch.cosine_similarity(z[rows], moved)
             for name, after in outcomes(model, moved, y[rows]).items():
                 values[name][rows, numbers] = (before[name][rows] - after).abs()
@@ -59,6 +64,18 @@ def readings(model: Any, sentences: list[Sentence]) -> dict[str, Values]:
                 count = len(sentences[place].tokens)
                 found[name][place] = np.pad(row[:count], (0, max(0, count - len(row))))
     return found
+
+
+@torch.no_grad()
+def right_by_sum(model: Any, sentences: list[Sentence]) -> dict[str, float]:
+    """Accuracy where the human scores of the tokens, added up, point to the label, and where they do not."""
+    right: dict[bool, list[bool]] = {True: [], False: []}
+    for places, x, _, y in batches_of(sentences, 128):
+        for place, answer, label in zip(places, model(x).argmax(1).tolist(), y.tolist(), strict=True):
+            total = np.nansum(human_scores(sentences[place], "raw") - 0.5)
+            right[bool((total > 0) == label)].append(answer == label)
+    names = {True: "right where the scores add up to the label", False: "right elsewhere"}
+    return {f"{names[held]}, of {len(each)}": float(np.mean(each)) for held, each in right.items()}
 
 
 def outcomes(model: Any, z: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -101,16 +118,21 @@ def bag_of_words(epochs: int = 6, batch: int = 512, rate: float = 0.02) -> tuple
     return dict(zip(number, model.weight[:, 0].tolist(), strict=True)), accuracy
 
 
-def agreements(human: list[np.ndarray], values: Values) -> dict[str, float]:
-    """r and pooled r, without neutral tokens and with them."""
-    found = agreement(human, values)
-    assert found is not None
+def agreements(sentences: list[Sentence], values: Values) -> dict[str, float]:
+    """r and pooled r, without neutral tokens and with them; r and the sentences behind it without estimates."""
+    human, sure = ([human_scores(each, column) for each in sentences] for column in ("raw", "recovered"))
+    found, of_sure = agreement(human, values), agreement(sure, values)
+    if found is None or of_sure is None:
+        raise SystemExit(
+            "the sentences have no raw scores: poise data get sst, with token_scores.tsv or dictionary.txt"
+        )
     per_sentence = [pearson(strength(h), v) for h, v in zip(human, values, strict=True) if counts(h)]
     return {
         "r": found.r,
         "pooled r": found.pooled_r,
         "r, with neutral tokens": float(np.mean(per_sentence)),
         "pooled r, with neutral tokens": pearson(strength(np.concatenate(human)), np.concatenate(values)),
+        "r, without estimates": of_sure.r,
     }
 
 
@@ -119,7 +141,10 @@ def trained(home: Path) -> Any:
     if held is None:
         raise SystemExit(f"{home} has no checkpoint: run the experiment there")
     model = EXPERIMENT.network()
-    model.load_state_dict(weights_of(held))
+    try:
+        model.load_state_dict(tested_weights_of(held))
+    except RuntimeError:
+        raise SystemExit(f"{home} has another network than poise.experiments.sentiment") from None
     return model.eval()
 
 
@@ -134,17 +159,19 @@ def main() -> None:
         weights, accuracy = bag_of_words()
     except DataNotFound as error:
         parser.error(str(error))
-    human = [human_scores(sentence, "raw") for sentence in sentences]
     bag = [np.array([abs(weights.get(as_glue(token), 0.0)) for token in each.tokens]) for each in sentences]
-    table = {"bag of words, |w|": agreements(human, bag)}
+    table, right = {"bag of words, |w|": agreements(sentences, bag)}, {}
     for home in chosen.runs:
-        for name, values in readings(trained(home), sentences).items():
-            table[f"{home.parent.name}, {home.name}: {name}"] = agreements(human, values)
+        model, run = trained(home), f"{home.parent.name}, {home.name}"
+        right[run] = right_by_sum(model, sentences)
+        print(f"{run}:", ", ".join(f"{name}: {value:.3f}" for name, value in right[run].items()))
+        for name, values in readings(model, sentences).items():
+            table[f"{run}: {name}"] = agreements(sentences, values)
     print(f"{chosen.split}, raw scores; the bag of words: {accuracy['dev']:.4f} of dev, {accuracy['test']:.4f} of test")
     for name, row in table.items():
         print(f"{name:<32}", "  ".join(f"{statistic} {value:.3f}" for statistic, value in row.items()))
     if chosen.out:
-        numbers = {"split": chosen.split, "accuracy of the bag of words": accuracy, "agreement": table}
+        numbers = {"split": chosen.split, "accuracy of the bag of words": accuracy, "right": right, "agreement": table}
         chosen.out.write_text(json.dumps({**numbers, **surroundings(torch.device("cpu"))}, indent=2) + "\n")
 
 

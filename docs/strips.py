@@ -1,6 +1,6 @@
 """Draws docs/sentiment.png, the strips of docs/sentiment.md, from the records of finished runs.
 
-python docs/strips.py results/sentiment
+python docs/strips.py results/sentiment-cpu
 """
 
 import argparse
@@ -64,9 +64,9 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         found = load(arguments.runs)
+        strips = [strip for results in found for strip in chosen_strips(results, list(results.runs), each=3)]
     except RecordError as error:
         parser.error(str(error))
-    strips = [strip for results in found for strip in chosen_strips(results, list(results.runs), each=3)]
     if not strips:
         parser.error(f"{arguments.runs} has no strips of two methods")
     height = sum(1.4 + sum(len(strip.rows) + 0.4 for _ in lines_of(strip.tokens)) for strip in strips)
@@ -77,7 +77,10 @@ def main() -> None:
     for strip in strips:
         top = draw(axis, strip, top)
     figure.subplots_adjust(left=0.01, right=0.99, top=0.99, bottom=0.01)
-    figure.savefig(arguments.out, dpi=110)
+    try:
+        figure.savefig(arguments.out, dpi=110)
+    except (OSError, ValueError) as error:
+        parser.error(f"{arguments.out} cannot be written: {error}")
 
 
 if __name__ == "__main__":

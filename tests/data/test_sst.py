@@ -58,9 +58,13 @@ def test_every_sentence_has_both_columns_and_says_where_raw_comes_from(sst: Path
     assert (first.raw_scores, first.raw_source) == ((0.5, 0.7, 0.5), "token_scores")
     assert (second.raw_scores, second.leaf_scores) == ((0.5, 0.1, 0.5), (0.5, 0.0, 0.5))
     first, _, third = read_sentences(with_dictionary(sst), "dev")
-    assert (first.raw_scores, first.raw_source) == ((0.1, 0.2, 0.3), "dictionary")
+    assert (first.raw_scores, first.raw_source, set(first.recovered)) == ((0.1, 0.2, 0.3), "dictionary", {True})
     assert third.raw_scores == (0.7, 0.8)
     assert read_raw_scores(sst)[1]["a|b"] == 1.0
+
+
+def test_estimates_are_told_from_the_annotators_own_scores(sst: Path) -> None:
+    assert [each.recovered for each in read_sentences(sst, "dev")] == [(True,) * 3, (True,) * 3, (False, False)]
 
 
 def test_without_raw_scores_there_are_the_leaves(sst: Path) -> None:

@@ -15,10 +15,11 @@ from tiny_sst import MARKED, VOCABULARY, network, store, tiny
 from poise.data.sentences import tokens_of
 from poise.data.sources import folder
 from poise.data.sst import read_sentences
+from poise.experiments.experiment import Build
 from poise.experiments.human import Alignment, Strips, human_scores, values_of
 from poise.experiments.runner import Runner
 from poise.experiments.search import Search
-from poise.experiments.sentiment import EXPERIMENT, QUICK, Phrases, pretrained, sweeps
+from poise.experiments.sentiment import EXPERIMENT, QUICK, Embeddings, Phrases, pretrained, sweeps
 from poise.experiments.sweep import Sweep
 from poise.experiments.trunks import quiet_steps
 from poise.models.transformer import Transformer
@@ -95,6 +96,9 @@ def test_human_scores_are_the_columns_of_the_files() -> None:
     sentence = read_sentences(folder("sst"), "dev")[0]
     raw = human_scores(sentence, "raw")
     assert all(raw[n] == MARKED[token] for n, token in enumerate(sentence.tokens) if token in MARKED)
+    half = dataclasses.replace(sentence, recovered=tuple(n % 2 == 0 for n in range(len(raw))))
+    recovered = human_scores(half, "recovered")
+    assert np.array_equal(recovered[::2], raw[::2]) and np.isnan(recovered[1::2]).all()
     bare = dataclasses.replace(sentence, raw_scores=None)
     assert np.isnan(human_scores(bare, "raw")).all() and set(human_scores(bare, "leaf")) <= {0, 0.25, 0.5, 0.75, 1}
 
@@ -164,25 +168,42 @@ def test_token_embeddings_may_come_from_a_file(width: int, tmp_path: Path) -> No
     table = torch.randn(size, width) * 3
     save_file({"embeddings": table, "norm": torch.ones(width), "steps": torch.tensor(3.0)}, path)
     settings = {"num_classes": 2, "vocabulary": size, "width": 16, "heads": 2}
-    model = pretrained(str(path), **settings)
+    model = pretrained(Embeddings(str(path)), **settings)
     held = model.token.weight.detach()
     torch.testing.assert_close(held / held.std(), table / table.std())
     assert held.std() == pytest.approx(0.02, rel=0.2)
     assert isinstance(model, Transformer) and model.token.weight.requires_grad
-    assert not pretrained(str(path), trained=False, **settings).token.weight.requires_grad
+    assert not pretrained(Embeddings(str(path)), trained=False, **settings).token.weight.requires_grad
     assert model(tokens_of(Phrases(8)().train.x)).shape == (8, 2)
 
 
 def test_a_file_without_a_fitting_table_is_named(tmp_path: Path) -> None:
     settings = {"num_classes": 2, "vocabulary": 19}
-    save_file({"a": torch.zeros(19, 4), "b": torch.zeros(19, 8)}, tmp_path / "two.safetensors")
+    save_file({"a": torch.ones(19, 4), "b": torch.rand(19, 8)}, tmp_path / "two.safetensors")
     (tmp_path / "broken.safetensors").write_bytes(b"no")
     with pytest.raises(TrainingError, match="must have one table of 19 rows, and has a, b: name it by tensor="):
-        pretrained(str(tmp_path / "two.safetensors"), **settings)
-    assert pretrained(str(tmp_path / "two.safetensors"), tensor="b", width=8, **settings).token.weight.shape == (19, 8)
+        pretrained(Embeddings(str(tmp_path / "two.safetensors")), **settings)
+    named = Embeddings(str(tmp_path / "two.safetensors"), tensor="b")
+    assert pretrained(named, width=8, **settings).token.weight.shape == (19, 8)
     for name in ("broken.safetensors", "nowhere.safetensors"):
         with pytest.raises(TrainingError, match=f"{name} is no safetensors file that can be read"):
-            pretrained(str(tmp_path / name), **settings)
+            pretrained(Embeddings(str(tmp_path / name)), **settings)
+    for value in (0.0, float("nan")):
+        save_file({"a": torch.full((19, 4), value)}, tmp_path / "bad.safetensors")
+        with pytest.raises(
+            TrainingError, match=r"table a of .*bad.safetensors has values that are not finite, or zero"
+        ):
+            pretrained(Embeddings(str(tmp_path / "bad.safetensors")), **settings)
+
+
+def test_a_recipe_knows_embeddings_by_their_content(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    one, moved, other = tmp_path / "one", tmp_path / "elsewhere" / "one", tmp_path / "other"
+    save_file({"a": torch.ones(19, 4)}, one)
+    save_file({"a": torch.ones(19, 4)}, moved)
+    save_file({"a": torch.rand(19, 4)}, other)
+    first, same, changed = (repr(Build(pretrained, embeddings=Embeddings(str(p)))) for p in (one, moved, other))
+    assert first == same != changed and str(tmp_path) not in first
 
 
 @pytest.mark.parametrize("command", ["reproduce", "sweep"])

@@ -4,7 +4,7 @@ Two score columns, both in [0, 1], 0.5 is neutral:
 
     raw    the mean of the annotators' ratings of the token alone, from the "dictionary" (dictionary.txt with
            sentiment_labels.txt) where the official files are complete, else from "token_scores" (token_scores.tsv
-           beside them), else absent
+           beside them, where only the tokens marked "recovered" have that mean and others an estimate), else absent
     leaf   the 5-class label of the token's leaf in the tree, 0, 0.25, ..., 1: always there
 
 Sentences come from the trees, whose text is sound (datasetSentences.txt has 107 sentences in a wrong encoding); round
@@ -42,6 +42,7 @@ class Sentence:
 
     raw_scores  the column `raw`, one score per token, nan for the odd token without one; None where no file has them.
     raw_source  where that column comes from.
+    recovered   which of its scores are the annotators' own, not an estimate; None where there are none.
     """
 
     tokens: tuple[str, ...]
@@ -49,6 +50,7 @@ class Sentence:
     root: int
     raw_scores: tuple[float, ...] | None = None
     raw_source: RawSource | None = None
+    recovered: tuple[bool, ...] | None = None
 
     @property
     def text(self) -> str:
@@ -73,10 +75,14 @@ def read_sentences(folder: Path | str, split: Split) -> list[Sentence]:
     if source is None:
         return sentences
     _require_most(sentences, scores, source)
-    return [
-        replace(each, raw_scores=tuple(scores.get(token, nan) for token in each.tokens), raw_source=source)
-        for each in sentences
-    ]
+    own = set(scores) if source == "dictionary" else _recovered(folder / "token_scores.tsv")
+
+    def scored(sentence: Sentence) -> Sentence:
+        raw = tuple(scores.get(token, nan) for token in sentence.tokens)
+        recovered = tuple(token in own for token in sentence.tokens)
+        return replace(sentence, raw_scores=raw, raw_source=source, recovered=recovered)
+
+    return [scored(each) for each in sentences]
 
 
 def parse_tree(line: str) -> Sentence:
@@ -170,6 +176,12 @@ def _from_token_scores(path: Path) -> dict[str, float]:
             raise _wrong(path, line, "token, class, score")
         scores[BRACKETS.get(row[0], row[0])] = _score(row[2], path, line)
     return scores
+
+
+def _recovered(path: Path) -> set[str]:
+    """The tokens whose score is the annotators' own, as far as the file says how it was obtained."""
+    rows = [line.split("\t") for line in _lines(path)[1:]]
+    return {BRACKETS.get(row[0], row[0]) for row in rows if row[3:4] == ["recovered"]}
 
 
 def _score(text: str, path: Path, line: str) -> float:

@@ -29,14 +29,14 @@ from poise.features.words import word_gradient, word_removal
 from poise.tokens import Tokens
 
 Values = dict[str, list[np.ndarray]]  # measure → an array [W] per sentence
-COLUMNS = ("raw", "leaf")
+COLUMNS = ("raw", "recovered", "leaf")  # recovered: raw without the scores that are estimates
 PAPERS_SENTENCE = "A well-made and often lovely depiction of the mysteries of friendship ."
 _DIGITS = 5
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """{score: value} of a model: sensitivity, utility and gradient sensitivity against both columns of human scores.
+    """{score: value} of a model: sensitivity, utility and gradient sensitivity against the columns of human scores.
 
     most    sentences per split, the first ones; None takes all.
     probes  random directions of the gradient's norm.
@@ -93,7 +93,10 @@ def human_scores(sentence: Sentence, column: str) -> np.ndarray:
     """[W] in [0, 1], nan where a token has none."""
     if column == "leaf":
         return np.array(sentence.leaf_scores)
-    return np.full(len(sentence.tokens), np.nan) if sentence.raw_scores is None else np.array(sentence.raw_scores)
+    if sentence.raw_scores is None:
+        return np.full(len(sentence.tokens), np.nan)
+    raw = np.array(sentence.raw_scores)
+    return raw if column == "raw" else np.where(np.array(sentence.recovered), raw, np.nan)
 
 
 def values_of(model: Any, sentences: list[Sentence], probes: int, size: int = 128) -> Values:

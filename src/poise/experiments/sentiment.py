@@ -11,8 +11,9 @@ Expected (the paper, XE / FCL): accuracy .875 / .875, correlation of sensitivity
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -88,23 +89,48 @@ def _require_all(*names: str) -> None:
         raise DataNotFound(f"not in {root()}: {', '.join(missing)}; get them with  poise data get {' '.join(missing)}")
 
 
-def pretrained(embeddings: str, tensor: str | None = None, trained: bool = True, **settings: Any) -> Transformer:
-    """A Transformer that begins with token embeddings out of a safetensors file: its only table of our vocabulary."""
-    from safetensors import SafetensorError, safe_open
+@dataclass(frozen=True)
+class Embeddings:
+    """A table of token embeddings in a safetensors file. A recipe knows it by its content, wherever it lies.
 
-    size = settings.pop("vocabulary")
-    try:
-        with safe_open(embeddings, "pt") as file:
-            names = [tensor] if tensor else [n for n in file.keys() if file.get_slice(n).get_shape()[:1] == [size]]  # noqa: SIM118
-            tables = {name: file.get_tensor(name) for name in names}
-    except (OSError, SafetensorError) as error:
-        raise TrainingError(f"{embeddings} is no safetensors file that can be read: {error}") from None
-    fitting = {n: t for n, t in tables.items() if t.ndim == 2 and len(t) == size}
-    if len(fitting) != 1:
-        found = ", ".join(fitting) or "none"
-        raise TrainingError(f"{embeddings} must have one table of {size} rows, and has {found}: name it by tensor=")
-    (table,) = fitting.values()
-    return with_table(table.to(torch.float32), trained, **settings)
+    tensor  its name, if the file has several of as many rows.
+    """
+
+    path: str = field(repr=False, compare=False)
+    tensor: str | None = None
+    sha256: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            with open(self.path, "rb") as stream:
+                object.__setattr__(self, "sha256", file_digest(stream, "sha256").hexdigest())
+        except OSError as error:
+            raise TrainingError(f"{self.path} is no safetensors file that can be read: {error}") from None
+
+    def read(self, rows: int) -> torch.Tensor:
+        """The only table of so many rows, or the one that is named."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path, "pt") as file:
+                fit = [n for n in file.keys() if file.get_slice(n).get_shape()[:1] == [rows]]  # noqa: SIM118
+                tables = {name: file.get_tensor(name) for name in ([self.tensor] if self.tensor else fit)}
+        except (OSError, SafetensorError) as error:
+            raise TrainingError(f"{self.path} is no safetensors file that can be read: {error}") from None
+        fitting = {n: t for n, t in tables.items() if t.ndim == 2 and len(t) == rows}
+        if len(fitting) != 1:
+            found = ", ".join(fitting) or "none"
+            raise TrainingError(f"{self.path} must have one table of {rows} rows, and has {found}: name it by tensor=")
+        ((name, table),) = fitting.items()
+        if not table.isfinite().all() or not table.any():
+            raise TrainingError(f"the table {name} of {self.path} has values that are not finite, or zeros alone")
+        weights: torch.Tensor = table.to(torch.float32)
+        return weights
+
+
+def pretrained(embeddings: Embeddings, trained: bool = True, **settings: Any) -> Transformer:
+    """A Transformer that begins with token embeddings out of a file."""
+    return with_table(embeddings.read(settings.pop("vocabulary")), trained, **settings)
 
 
 def experiment(

@@ -124,6 +124,11 @@ def weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
     return _under("model/", checkpoint)
 
 
+def tested_weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Those that a run is tested with: the average of the model's weights, where one is kept."""
+    return {**weights_of(checkpoint), **_under("average/", checkpoint)}
+
+
 def _under(prefix: str, checkpoint: Checkpoint) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): t for name, t in checkpoint.tensors.items() if name.startswith(prefix)}
 
