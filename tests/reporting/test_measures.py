@@ -48,6 +48,12 @@ def test_every_seed_is_a_dot_at_its_value(tmp_path: Path) -> None:
     assert "filled: near; hollow: far" in drawn and ".400, .300" in drawn
 
 
+def test_a_count_that_all_runs_share_is_not_drawn(tmp_path: Path) -> None:
+    more = {"XE": {s: {"sentences, dev": 614.0, "layers": 1.0, "steps": 5.0 + s} for s in range(2)}}
+    (results,) = load(with_measures(mnist(tmp_path, 2, ("XE",)), more))
+    assert families(results) == {"layers": {"": {"XE": [1.0, 1.0]}}, "steps": {"": {"XE": [5.0, 6.0]}}}
+
+
 def test_levels_of_noise_are_lines_over_the_number_in_the_name(tmp_path: Path) -> None:
     levels = {f"UN/{level}": 0.9 - level / 100 for level in (5, 10, 20)}
     (results,) = load(with_measures(mnist(tmp_path, 1, ("XE",)), {"XE": {0: levels}}))

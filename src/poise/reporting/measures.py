@@ -59,9 +59,16 @@ def families(results: Results) -> dict[str, dict[str, Seeds]]:
                 continue
             title, _, kind = score.partition(", ")
             found.setdefault(title, {}).setdefault(kind, {}).setdefault(record.method, []).append(value)
-    few = {title: kinds for title, kinds in found.items() if len(kinds) <= len(_FILLS)}
-    many = {f"{t}, {k}": {"": found[t][k]} for t in found if t not in few for k in found[t]}
+    varying = {title: {k: v for k, v in kinds.items() if not _is_count(v)} for title, kinds in found.items()}
+    few = {title: kinds for title, kinds in varying.items() if 0 < len(kinds) <= len(_FILLS)}
+    many = {f"{t}, {k}": {"": varying[t][k]} for t in varying if t not in few for k in varying[t]}
     return {**few, **many}
+
+
+def _is_count(values: Seeds) -> bool:
+    """One whole number in all runs, such as how many sentences were measured: nothing to be drawn."""
+    held = {value for each in values.values() for value in each}
+    return len(held) == 1 and (value := held.pop()) > 1 and value == int(value)
 
 
 def _own_levels(results: Results, order: Sequence[str]) -> list[str]:

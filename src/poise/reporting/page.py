@@ -24,7 +24,7 @@ from poise.reporting.sections import (
 from poise.reporting.strips import strips_section
 from poise.reporting.tables import tables_of
 
-_SECTIONS = (frontier_section, corruptions_section, classes_section, measures_section, strips_section, curves_section)
+_SECTIONS = (frontier_section, strips_section, corruptions_section, classes_section, measures_section, curves_section)
 _KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
