@@ -17,7 +17,7 @@ from poise.objectives.objective import switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.tokens import Tokens
 from poise.training.average import Average
-from poise.training.checkpoint import newest
+from poise.training.checkpoint import newest, tested_weights_of, weights_of
 from poise.training.engine import Engine, LiveWeight
 from poise.training.errors import TrainingError
 from poise.training.loop import Fit, fit
@@ -88,6 +88,16 @@ def test_a_run_that_stopped_ends_as_if_it_had_not(stop: int, tmp_path: Path) -> 
     assert [entry["loss"] for entry in whole.log] == [entry["loss"] for entry in resumed.log]
     third, _ = train(folder=tmp_path)  # a finished run comes back with its average
     assert same(straight, third)
+
+
+@pytest.mark.parametrize("average", [0.8, None])
+def test_a_checkpoint_tells_the_weights_that_were_tested(average: float | None, tmp_path: Path) -> None:
+    trained, _ = train(plan=dataclasses.replace(PLAN, average=average), folder=tmp_path)
+    model, held = network(), newest(tmp_path, print)
+    model.load_state_dict(tested_weights_of(held))
+    assert same(model, trained)
+    model.load_state_dict(weights_of(held))
+    assert same(model, trained) == (average is None)
 
 
 def test_a_branch_equals_the_straight_run(tmp_path: Path) -> None:

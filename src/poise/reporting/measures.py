@@ -68,7 +68,7 @@ def families(results: Results) -> dict[str, dict[str, Seeds]]:
 def _is_count(values: Seeds) -> bool:
     """One whole number in all runs, such as how many sentences were measured: nothing to be drawn."""
     held = {value for each in values.values() for value in each}
-    return len(held) == 1 and (value := held.pop()) > 1 and value == int(value)
+    return len(held) == 1 and (value := held.pop()) > 1 and float(value).is_integer()
 
 
 def _own_levels(results: Results, order: Sequence[str]) -> list[str]:
