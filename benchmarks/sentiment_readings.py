@@ -35,7 +35,7 @@ from poise.experiments.environment import surroundings
 from poise.experiments.human import batches_of, human_scores, labelled
 from poise.experiments.sentiment import EXPERIMENT
 from poise.tokens import Tokens, without_each
-from poise.training.checkpoint import newest, tested_weights_of
+from poise.training.checkpoint import newest, final_weights_of
 
 READINGS = ("length", "length / root", "angle", "margin", "probability", "loss", "alone")
 Values = list[np.ndarray]  # [W] per sentence
@@ -142,7 +142,7 @@ def trained(home: Path) -> Any:
         raise SystemExit(f"{home} has no checkpoint: run the experiment there")
     model = EXPERIMENT.network()
     try:
-        model.load_state_dict(tested_weights_of(held))
+        model.load_state_dict(final_weights_of(held))
     except RuntimeError:
         raise SystemExit(f"{home} has another network than poise.experiments.sentiment") from None
     return model.eval()

@@ -17,7 +17,7 @@ from poise.objectives.objective import switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.tokens import Tokens
 from poise.training.average import Average
-from poise.training.checkpoint import newest, tested_weights_of, weights_of
+from poise.training.checkpoint import newest, final_weights_of, weights_of
 from poise.training.engine import Engine, LiveWeight
 from poise.training.errors import TrainingError
 from poise.training.loop import Fit, fit
@@ -94,7 +94,7 @@ def test_a_run_that_stopped_ends_as_if_it_had_not(stop: int, tmp_path: Path) -> 
 def test_a_checkpoint_tells_the_weights_that_were_tested(average: float | None, tmp_path: Path) -> None:
     trained, _ = train(plan=dataclasses.replace(PLAN, average=average), folder=tmp_path)
     model, held = network(), newest(tmp_path, print)
-    model.load_state_dict(tested_weights_of(held))
+    model.load_state_dict(final_weights_of(held))
     assert same(model, trained)
     model.load_state_dict(weights_of(held))
     assert same(model, trained) == (average is None)

@@ -124,7 +124,7 @@ def weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
     return _under("model/", checkpoint)
 
 
-def tested_weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
+def final_weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
     """Those that a run is tested with: the average of the model's weights, where one is kept."""
     return {**weights_of(checkpoint), **_under("average/", checkpoint)}
 
