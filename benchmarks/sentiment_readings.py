@@ -35,7 +35,7 @@ from poise.experiments.environment import surroundings
 from poise.experiments.human import batches_of, human_scores, labelled
 from poise.experiments.sentiment import EXPERIMENT
 from poise.tokens import Tokens, without_each
-from poise.training.checkpoint import newest, final_weights_of
+from poise.training.checkpoint import final_weights_of, newest
 
 READINGS = ("length", "length / root", "angle", "margin", "probability", "loss", "alone")
 Values = list[np.ndarray]  # [W] per sentence

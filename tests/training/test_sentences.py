@@ -17,7 +17,7 @@ from poise.objectives.objective import switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.tokens import Tokens
 from poise.training.average import Average
-from poise.training.checkpoint import newest, final_weights_of, weights_of
+from poise.training.checkpoint import final_weights_of, newest, weights_of
 from poise.training.engine import Engine, LiveWeight
 from poise.training.errors import TrainingError
 from poise.training.loop import Fit, fit
