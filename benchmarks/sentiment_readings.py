@@ -9,8 +9,8 @@ change; and the margin of the token all alone. Beside them a reference without a
 words of GLUE's phrases, and its weights |w|.
 
 Each against |score - 0.5|, as a mean over sentences and pooled, without the neutral tokens (the paper) and with them,
-and without the scores that are estimates. And how often a network is right where the human scores of the tokens, added
-up, point to the label, and where they do not.
+and without the scores that are estimates. How often a network is right where the human scores of the tokens, added up,
+point to the label, and where they do not. And how many of the tokens are training phrases by themselves.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from torch import Tensor
 from poise.data.errors import DataNotFound
 from poise.data.sources import folder
 from poise.data.sst import Sentence, Split, as_glue, read_glue, read_phrases
-from poise.experiments.alignment import agreement, counts, pearson, strength
+from poise.experiments.alignment import agreement, counts, is_marked, pearson, strength
 from poise.experiments.environment import surroundings
-from poise.experiments.human import batches_of, human_scores, labelled
+from poise.experiments.human import batches_of, human_scores, labelled, of_words
 from poise.experiments.sentiment import EXPERIMENT
 from poise.tokens import Tokens, without_each
 from poise.training.checkpoint import final_weights_of, newest
@@ -61,8 +61,7 @@ def readings(model: Any, sentences: list[Sentence]) -> dict[str, Values]:
             values["alone"][:, word] = outcomes(model, model.embed(alone), y)["margin"].abs()
         for name, numbers in values.items():
             for place, row in zip(places, numbers.double().numpy(), strict=True):
-                count = len(sentences[place].tokens)
-                found[name][place] = np.pad(row[:count], (0, max(0, count - len(row))))
+                found[name][place] = of_words(row, len(sentences[place].tokens))
     return found
 
 
@@ -76,6 +75,28 @@ def right_by_sum(model: Any, sentences: list[Sentence]) -> dict[str, float]:
             right[bool((total > 0) == label)].append(answer == label)
     names = {True: "right where the scores add up to the label", False: "right elsewhere"}
     return {f"{names[held]}, of {len(each)}": float(np.mean(each)) for held, each in right.items()}
+
+
+def known_before(sentences: list[Sentence]) -> dict[str, float]:
+    """Of the tokens that count: which are a training phrase by themselves, and which have an annotated score."""
+    phrases = [text.split() for text, _ in read_phrases(folder("sst2"))]
+    single = {words[0] for words in phrases if len(words) == 1}
+    marked = [
+        (as_glue(token) in single, own)
+        for each in sentences
+        for token, own, counted in zip(
+            each.tokens, each.recovered or (), is_marked(human_scores(each, "raw")), strict=True
+        )
+        if counted
+    ]
+    alone, recovered = np.mean(marked, axis=0)
+    return {
+        "training phrases of one word": sum(len(words) == 1 for words in phrases),
+        "tokens that count and are one": float(alone),
+        "tokens that count and are recovered": float(recovered),
+        "sentences that count": sum(counts(human_scores(each, "raw")) for each in sentences),
+        "sentences that count, recovered": sum(counts(human_scores(each, "recovered")) for each in sentences),
+    }
 
 
 def outcomes(model: Any, z: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -119,7 +140,7 @@ def bag_of_words(epochs: int = 6, batch: int = 512, rate: float = 0.02) -> tuple
 
 
 def agreements(sentences: list[Sentence], values: Values) -> dict[str, float]:
-    """r and pooled r, without neutral tokens and with them; r and the sentences behind it without estimates."""
+    """r and pooled r, without neutral tokens and with them; r without estimates."""
     human, sure = ([human_scores(each, column) for each in sentences] for column in ("raw", "recovered"))
     found, of_sure = agreement(human, values), agreement(sure, values)
     if found is None or of_sure is None:
@@ -161,6 +182,8 @@ def main() -> None:
         parser.error(str(error))
     bag = [np.array([abs(weights.get(as_glue(token), 0.0)) for token in each.tokens]) for each in sentences]
     table, right = {"bag of words, |w|": agreements(sentences, bag)}, {}
+    known = known_before(sentences)
+    print(", ".join(f"{name}: {value:.4g}" for name, value in known.items()))
     for home in chosen.runs:
         model, run = trained(home), f"{home.parent.name}, {home.name}"
         right[run] = right_by_sum(model, sentences)
@@ -171,8 +194,10 @@ def main() -> None:
     for name, row in table.items():
         print(f"{name:<32}", "  ".join(f"{statistic} {value:.3f}" for statistic, value in row.items()))
     if chosen.out:
-        numbers = {"split": chosen.split, "accuracy of the bag of words": accuracy, "right": right, "agreement": table}
-        chosen.out.write_text(json.dumps({**numbers, **surroundings(torch.device("cpu"))}, indent=2) + "\n")
+        numbers = {"split": chosen.split, "accuracy of the bag of words": accuracy, "known": known, "right": right}
+        chosen.out.write_text(
+            json.dumps({**numbers, "agreement": table, **surroundings(torch.device("cpu"))}, indent=2) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from poise.data.synthetic_mnist import Digits, Scaling, SyntheticMNIST
 from poise.features.agreement import spearman
 from poise.reporting.columns import Column
 from poise.reporting.files import RecordError
-from poise.reporting.frontier import Frontier, frontiers, gaps
+from poise.reporting.frontier import Frontier, area, frontiers, gaps
 from poise.reporting.records import Record, Results, load
 from poise.reporting.statistics import corrected, paired, summary
 from poise.training.checkpoint import newest, weights_of
@@ -367,6 +367,40 @@ def print_frontiers(found: list[Frontier]) -> None:
         print(row([each.name, str(len(each.areas)), f"{area.mean:.4f} ± {area.std or 0:.4f}", *against]))
 
 
+def print_where_frontiers_end(found: list[Frontier]) -> None:
+    """What the area owes to where a curve ends, and to how many points it has."""
+    held = {each.name: each for each in found}
+    base, margin = held["CL+Gaussian"].points, held["margin"].points
+    cut = {
+        seed: [
+            area([(min(across, end), up) for across, up in (runs[seed] for runs in points.values())])
+            for points in (margin, base)
+        ]
+        for seed in held["margin"].areas
+        if (end := max(runs[seed][0] for runs in margin.values()))
+    }
+    gap = paired({seed: a for seed, (a, _) in cut.items()}, {seed: b for seed, (_, b) in cut.items()})
+    print(f"margin - CL+Gaussian, cut where margin ends: {gap.mean:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]")
+    for first in (0, 1):
+        fewer = Frontier("", dict(list(base.items())[first::2]))
+        lost = fmean(held["CL+Gaussian"].areas.values()) - fmean(fewer.areas.values())
+        print(f"CL+Gaussian with every second lambda loses {lost:.4f} of its area")
+
+
+def print_gains(found: Mapping[str, Results]) -> None:
+    """By how much the scaling of the corner digit changes FCL's gain under non-uniform noise."""
+    gains = {
+        name: {seed: fcl.scores["BAL+NUN"] - runs["XE"][seed].scores["BAL+NUN"] for seed, fcl in runs["FCL"].items()}
+        for name in ("synthetic-mnist", "synthetic-mnist-bilinear", "synthetic-mnist-nearest")
+        if name in found and (runs := found[name].runs)
+    }
+    for name, gain in gains.items():
+        gap = paired(gain, gains["synthetic-mnist"])
+        if gap.low is not None:
+            apart = f"{gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], p {gap.p:.2g}"
+            print(f"{name}: gain under NUN minus that of Table 1: {apart}")
+
+
 def print_studies(studies: Iterable[Results]) -> None:
     """What the studies on validation found, a line for each method of each."""
     scores = [Column(name, (name,)) for name in ("validation", "validation+UN", "validation+NUN")]
@@ -421,6 +455,8 @@ def main() -> None:
     curves += augmented(found["synthetic-mnist-augmentation"])
     draw_frontier("frontier", curves, 0.45)
     print_frontiers(curves)
+    print_where_frontiers_end(curves)
+    print_gains(found)
     for scaling in ("bilinear", "nearest"):
         print_scaling(scaling, found)
     draw_noise_levels(results)

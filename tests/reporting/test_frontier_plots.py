@@ -47,7 +47,7 @@ def frontiers_of(home: Path) -> list[ElementTree.Element]:
 def test_each_is_drawn_beside_the_first_with_its_gap(home: Path) -> None:
     (figure,) = frontiers_of(home)  # not the first alone, not the one with a single point
     said = " ".join(figure.itertext())
-    # by hand, seed by seed: area = 0.5 (1-0.5) and the stripe that the second point adds
+    # by hand, seed by seed: the rectangle of the second point, and the stripe that the first one adds above it
     plain = [(0.6 + 0.01 * s) * (0.4 + 0.002 * s) + (0.5 + 0.01 * s) * (0.1 + 0.001 * s - 0.002 * s) for s in range(3)]
     chosen = [(0.7 + 0.01 * s) * (0.3 + 0.002 * s) + (0.6 + 0.01 * s) * (0.1 + 0.001 * s - 0.002 * s) for s in range(3)]
     gap = sum(b - a for a, b in zip(plain, chosen, strict=True)) / 3

@@ -111,11 +111,11 @@ def values_of(model: Any, sentences: list[Sentence], probes: int, size: int = 12
         measured += [word_gradient(model, x, words, probes, generator)] if probes else []
         for name, numbers in zip(names, measured, strict=True):
             for place, row in zip(places, numbers.float().cpu().numpy(), strict=True):
-                found[name][place] = _of_words(row, len(sentences[place].tokens))
+                found[name][place] = of_words(row, len(sentences[place].tokens))
     return found
 
 
-def _of_words(row: np.ndarray, count: int) -> np.ndarray:
+def of_words(row: np.ndarray, count: int) -> np.ndarray:
     """[W]: tokens at the end of a sentence that left no piece have the value 0."""
     return np.pad(row[:count], (0, max(0, count - len(row)))).astype(float)
 

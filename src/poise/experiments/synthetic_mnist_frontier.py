@@ -31,7 +31,7 @@ from poise.objectives.objective import Objective
 from poise.schedules import Ramp
 
 LAMBDAS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-BEYOND = {"margin": (0.3, 1.0, 3.0, 10.0)}  # the margin loss is weak: at .1 it has gone a third of the others' way
+BEYOND = {"margin": (0.3, 1.0, 3.0, 10.0)}  # at .1 the margin loss has hardly moved yet
 QUICK_LAMBDAS = (1e-3, 1e-1)
 
 CHOICES: dict[str, Callable[[Ramp], Objective]] = {
