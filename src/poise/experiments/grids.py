@@ -13,4 +13,4 @@ TOKEN_TEMPERATURES = (1.0, 0.1, 0.02)  # tau of section 4.1: the ends, and one b
 TOKEN_FRACTIONS = (0.1, 0.2, 0.3)  # of the tokens of a sentence
 PATCH_SIZES = (15, 20, 25)
 PATCH_SIGMAS = (0.01, 0.05, 0.1)
-WEIGHT_DECAYS = (5e-5, 1e-4, 2e-4, 5e-4)  # not in the paper
+WEIGHT_DECAYS = (5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3)  # not in the paper

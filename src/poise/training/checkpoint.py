@@ -112,6 +112,10 @@ def restore(
             _, number, key = name.split("/")
             states.setdefault(int(number), {})[key] = tensor.clone()  # an optimizer keeps what it is given
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, state in optimizer.state.items():
+        for key, value in state.items():
+            if value.shape == parameter.shape:  # a fused step wants it laid out in memory as the weights are
+                state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
     if average is not None:
         held = _under("average/", checkpoint)
         if not held:

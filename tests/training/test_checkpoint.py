@@ -1,0 +1,46 @@
+"""What a checkpoint puts back lies in memory as the weights do: a fused optimizer step takes nothing else."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from miniature import EXPERIMENT, blobs
+from torch import nn
+
+from poise import XE, LeNet
+from poise.data.loader import DeviceLoader, on_device
+from poise.training.checkpoint import read, restore, save
+from poise.training.loop import fit
+from poise.training.plan import SGD, Adam, Optimizer
+
+PLAN = dataclasses.replace(EXPERIMENT.plan, optimizer=SGD(), precision="bfloat16")
+
+
+def stepped(optimizer: Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = LeNet(3, size=16).to(memory_format=torch.channels_last)
+    made = optimizer(model.parameters(), torch.device("cpu"))
+    model(torch.rand(2, 1, 16, 16)).sum().backward()
+    made.step()
+    return model, made
+
+
+@pytest.mark.parametrize("optimizer", [SGD(), Adam()])
+def test_an_optimizer_s_state_lies_as_the_weights_do(optimizer: Optimizer, tmp_path: Path) -> None:
+    model, made = stepped(optimizer)
+    save(tmp_path, 1, model, made, {})
+    other, again = stepped(optimizer)
+    restore(read(tmp_path / "checkpoint-0001.json"), other, again)
+    for (weight, state), kept in zip(again.state.items(), made.state.values(), strict=True):
+        for key, value in state.items():
+            assert torch.equal(value, kept[key])
+            assert value.shape != weight.shape or value.stride() == weight.stride()
+    assert any(not weight.is_contiguous() for weight in again.state)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_fused_step_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    examples = blobs(192, 0)
+    data = DeviceLoader(*on_device(examples.x, examples.y, "cuda"), 32, None, seed=5)
+    fit(LeNet(3, size=16).cuda(), XE(), data, PLAN, folder=tmp_path, until=1)
+    assert len(fit(LeNet(3, size=16).cuda(), XE(), data, PLAN, folder=tmp_path).log) == PLAN.epochs
