@@ -365,6 +365,9 @@ def print_frontiers(found: list[Frontier]) -> None:
             else [f"{apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}]", f"{apart.holm:.2g}"]
         )
         print(row([each.name, str(len(each.areas)), f"{area.mean:.4f} ± {area.std or 0:.4f}", *against]))
+    held = {each.name: each.areas for each in found}
+    apart = paired(held["random"], held["FCL"])
+    print(f"random - FCL: {apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}], p {apart.p:.2g}")
 
 
 def print_where_frontiers_end(found: list[Frontier]) -> None:
@@ -381,6 +384,10 @@ def print_where_frontiers_end(found: list[Frontier]) -> None:
     }
     gap = paired({seed: a for seed, (a, _) in cut.items()}, {seed: b for seed, (_, b) in cut.items()})
     print(f"margin - CL+Gaussian, cut where margin ends: {gap.mean:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]")
+    for name in ("CL+Gaussian", "margin"):
+        for peak, runs in held[name].points.items():
+            across, up = np.mean(list(runs.values()), axis=0)
+            print(f"{name}, lambda {peak:g}: {across:.3f} under noise, {up:.3f} of the rare classes")
     for first in (0, 1):
         fewer = Frontier("", dict(list(base.items())[first::2]))
         lost = fmean(held["CL+Gaussian"].areas.values()) - fmean(fewer.areas.values())
