@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 import torch
-from places import to_write
+from places import present, to_write
 from torch import Tensor
 
 import poise
@@ -36,7 +36,7 @@ def pictures(count: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pictures", type=int, default=100)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=present, default="cpu")
     parser.add_argument("--corruptions", default="fast")
     parser.add_argument("--probes", type=int, default=16)
     parser.add_argument("--out", type=to_write)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from places import to_read, to_write
+from places import present, to_read, to_write
 from torch import Tensor
 
 from poise import XE, CrossEntropy, GradientUtility, Standard, Steps, TopBottom, resnet56
@@ -58,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("images", type=to_read)
     parser.add_argument("labels", type=to_read)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=present, default="cpu")
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--out", type=to_write)

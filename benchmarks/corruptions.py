@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 import torch
-from places import to_write
+from places import present, to_write
 from timing import seconds
 from torch import Tensor
 
@@ -118,7 +118,7 @@ def show(rows: dict[str, dict[str, float | None]], count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=present, default="cpu")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--whole", action="store_true", help="all of CIFAR-10-C")
     parser.add_argument("--imagenet", type=int, default=0, metavar="N", help="throughput on N images of 224 px")

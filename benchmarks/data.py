@@ -14,7 +14,7 @@ import json
 
 import numpy as np
 import torch
-from places import to_write
+from places import present, to_write
 from timing import seconds
 
 from poise import XE, Chain, PatchGaussian, Standard, resnet56
@@ -65,7 +65,7 @@ def xe_epoch(loader: DeviceLoader, model: torch.nn.Module, optimizer: torch.opti
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=present, default="cpu")
     parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from places import to_write
+from places import present, to_write
 from steady import Bench, Enough, Long, Meter, resident, stop_after, streamed, tuning
 from torch.utils.data import DataLoader
 
@@ -159,7 +159,7 @@ def measure_training(bench: Bench, source: Source, batch: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=present, default="cpu")
     parser.add_argument("--decode-only", action="store_true")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--pictures", type=int, default=2000, help="JPEGs to draw, a hundred at least")

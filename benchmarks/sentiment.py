@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from places import to_write
+from places import present, some, to_write
 
 from poise.data.sentences import TokenLoader, tokens_of
 from poise.experiments.environment import surroundings
@@ -32,6 +32,7 @@ from poise.training.average import Average
 from poise.training.engine import Engine
 
 BATCH = 128
+HEADS = EXPERIMENT.network.settings["heads"]
 
 # How many of GLUE's training phrases have 3, 4, ... word pieces, [CLS] and [SEP] included.
 LENGTHS = [
@@ -106,12 +107,16 @@ def wait(device: torch.device) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--phrases", type=int, default=PHRASES)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--device", type=present, default="cpu")
+    parser.add_argument("--phrases", type=some, default=PHRASES)
+    parser.add_argument("--width", type=some, default=256)
+    parser.add_argument("--epochs", type=some, default=1)
     parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
+    if arguments.phrases < BATCH or arguments.width % HEADS:
+        parser.error(
+            f"--phrases is at least a batch of {BATCH}, and --width a multiple of {HEADS}, the number of heads"
+        )
     device = torch.device(arguments.device)
     data = phrases(min(arguments.phrases, sum(LENGTHS)), device)
     tokens = float(data.sentences.features.sum(1).float().mean())

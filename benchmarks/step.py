@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
-from places import to_write
+from places import present, to_write
 from torch import Tensor, nn
 
 from poise import FCL, XE, CrossEntropy, Gaussian, GradientUtility, InfoNCE, LeNet, TopBottom, resnet56
@@ -139,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--network", choices=NETWORKS, default="lenet")
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", type=present, default="cpu")
     parser.add_argument("--bf16", action="store_true", help="bf16 autocast")
     parser.add_argument("--compile", action="store_true", help="also with torch.compile")
     parser.add_argument("--repeats", type=int, default=20)

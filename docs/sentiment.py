@@ -67,13 +67,14 @@ def draw(axis: plt.Axes, strip: Strip, top: float) -> float:
 def print_gains(runs: Mapping[str, Mapping[int, Record]]) -> None:
     """All statistics of all measures, sets and columns of scores: both methods, their difference, p uncorrected."""
     first, method = "XE", "FCL"
-    names = [name for name in next(iter(runs[first].values())).scores if name.split(" ")[0] in MEASURES]
+    held = [run.scores for method in (first, method) for run in runs[method].values()]
+    names = [name for name in held[0] if name.split(" ")[0] in MEASURES and all(name in scores for scores in held)]
     rising: dict[str, list[bool]] = {}
     for name in names:
         before, after = ({seed: run.scores[name] for seed, run in runs[held].items()} for held in (first, method))
         means = [summary(list(values.values())) for values in (before, after)]
         gap = paired(after, before)
-        told = " ".join(f"{number(each.mean, 3)} ±{number(each.std or 0, 3)}" for each in means)
+        told = " ".join(number(each.mean, 3) + (f" ±{number(each.std, 3)}" if each.std else "") for each in means)
         if gap is not None and gap.low is not None and gap.high is not None:
             ends = ", ".join(number(end, 3, sign=True) for end in (gap.low, gap.high))
             told += f" {number(gap.mean, 3, sign=True)} [{ends}], p {gap.p:.2g}"
@@ -86,11 +87,11 @@ def print_gains(runs: Mapping[str, Mapping[int, Record]]) -> None:
 
 def print_strips(results: Results) -> None:
     """The asked-for sentences, seed by seed: r, r without the mark nearest to neutral, the first five tokens."""
-    by_method: dict[str, list[list[float]]] = {}
-    for path in sorted(results.folder.rglob(STRIPS)):
+    by_method: dict[str, dict[str, list[float]]] = {"xe": {}, "fcl": {}}
+    for path in sorted(results.folder.glob(f"*/seed-*/{STRIPS}")):
         method, seed = path.parts[-3:-1]
         held = json.loads(path.read_text())["sentences"]
-        by_method.setdefault(method, []).append([sentence["r"] for sentence in held])
+        by_method[method][seed] = [sentence["r"] for sentence in held]
         for sentence in (each for each in held if each.get("title")):
             scores = np.array([np.nan if score is None else score for score in sentence["human"]])
             values, human = np.array(sentence["sensitivity"]), strength(scores)
@@ -98,9 +99,20 @@ def print_strips(results: Results) -> None:
             kept[np.argmin(np.where(kept, human, np.inf))] = False
             order = [sentence["tokens"][place] for place in np.argsort(-values)[:5]]
             print(f"{method} {seed}: r {sentence['r']:.2f}, {pearson(values[kept], human[kept]):.2f} without; {order}")
-    before, after = (np.mean(by_method[method], axis=0) for method in ("xe", "fcl"))
+    both = sorted(by_method["xe"].keys() & by_method["fcl"].keys())
+    before, after = (np.mean([by_method[method][seed] for seed in both], axis=0) for method in ("xe", "fcl"))
     means = " to ".join(number(float(values.mean()), 3) for values in (before, after))
-    print(f"r rises in {(after > before).sum()} of {len(before)} sentences, from {means} on average; mean over seeds")
+    print(f"r rises in {(after > before).sum()} of {len(before)} sentences, from {means} on average, {len(both)} seeds")
+
+
+def print_grid(folder: Path) -> None:
+    """What every setting of a sweep came to on dev, seed by seed."""
+    for path in sorted(folder.glob("trials/*/trial.json")):
+        setting = ", ".join(f"{name} {value}" for name, value in json.loads(path.read_text())["values"].items())
+        for record in sorted(path.parent.glob("*/seed-*/record.json")):
+            found = json.loads(record.read_text())
+            r = [found["scores"].get(f"sensitivity {name}, dev, raw", np.nan) for name in ("r", "pooled r")]
+            print(f"{setting}: {record.parent.name} {found['validation']:.4f}, r {r[0]:.3f}, pooled {r[1]:.3f}")
 
 
 def main() -> None:
@@ -108,6 +120,8 @@ def main() -> None:
     parser.add_argument("runs", type=Path, help="the folder of the experiment")
     parser.add_argument("out", type=Path, nargs="?", default=Path(__file__).with_name("sentiment.png"))
     arguments = parser.parse_args()
+    if arguments.out.is_dir():
+        parser.error(f"{arguments.out} is a folder: name a file")
     try:
         found = load(arguments.runs)
         strips = [strip for results in found for strip in chosen_strips(results, list(results.runs), each=3)]
@@ -118,6 +132,8 @@ def main() -> None:
     for results in found:
         print_gains(results.runs)
         print_strips(results)
+        for name in ("xe", "xe-regularisation", "fcl"):
+            print_grid(results.folder / "sweeps" / name)
     height = sum(1.4 + sum(len(strip.rows) + 0.4 for _ in lines_of(strip.tokens)) for strip in strips)
     figure, axis = plt.subplots(figsize=(0.087 * (WIDTH + LABEL), 0.2 * (height + 1)))
     axis.set(xlim=(0, WIDTH + LABEL + 1), ylim=(height + 1, 0))

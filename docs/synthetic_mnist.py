@@ -234,7 +234,7 @@ def draw_frontier(name: str, found: list[Frontier], least: float) -> None:
         if not frontier.name.startswith("augmentation"):
             axes[1].plot(list(means), [mean[1] for mean in means.values()], **style)
     axes[0].set(xlabel="accuracy under noise", ylabel="accuracy on the rare classes, clean", ylim=(least, least + 0.33))
-    axes[1].set(xlabel="lambda", xscale="log")
+    axes[1].set(xlabel="lambda", ylabel="accuracy on the rare classes, clean", xscale="log")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right", fontsize=8)
     save(figure, name)
 
@@ -353,6 +353,11 @@ def print_mistakes(name: str, model: poise.LeNet, test: Digits) -> None:
     print(f"0-4 under uniform noise: {name}: {right:.2f} right, {rare:.2f} become 10-14, {others:.2f} become 5-9")
 
 
+def print_gap(name: str, one: Mapping[int, float], two: Mapping[int, float]) -> None:
+    gap = paired(one, two)
+    print(f"{name}: {gap.mean:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}], p {gap.p:.2g}")
+
+
 def print_frontiers(found: list[Frontier]) -> None:
     print(row(["choice", "seeds", "area", "minus CL+Gaussian, 95 % interval", "p (Holm)"]))
     print(row(["---"] * 5))
@@ -366,24 +371,40 @@ def print_frontiers(found: list[Frontier]) -> None:
         )
         print(row([each.name, str(len(each.areas)), f"{area.mean:.4f} ± {area.std or 0:.4f}", *against]))
     held = {each.name: each.areas for each in found}
-    apart = paired(held["random"], held["FCL"])
-    print(f"random - FCL: {apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}], p {apart.p:.2g}")
+    print_gap("random - FCL", held["random"], held["FCL"])
+
+
+def print_readings(found: Mapping[str, Results]) -> None:
+    """The frontiers that every reading of the corner digit has, their areas averaged over the readings."""
+    names = ("synthetic-mnist-frontier", "synthetic-mnist-frontier-bilinear", "synthetic-mnist-frontier-nearest")
+    if not all(name in found for name in names):
+        return
+    curves = [{each.name: each.areas for each in frontiers(found[name].records, NOISE, LOOK)} for name in names]
+    means = {
+        choice: {seed: fmean(each[choice][seed] for each in curves) for seed in curves[0][choice]}
+        for choice in ("CL+Gaussian", "FCL", "random")
+    }
+    for one, two in (("FCL", "CL+Gaussian"), ("random", "CL+Gaussian"), ("random", "FCL")):
+        print_gap(f"mean of three readings: {one} - {two}", means[one], means[two])
 
 
 def print_where_frontiers_end(found: list[Frontier]) -> None:
     """What the area owes to where a curve ends, and to how many points it has."""
     held = {each.name: each for each in found}
     base, margin = held["CL+Gaussian"].points, held["margin"].points
-    cut = {
-        seed: [
-            area([(min(across, end), up) for across, up in (runs[seed] for runs in points.values())])
-            for points in (margin, base)
-        ]
-        for seed in held["margin"].areas
-        if (end := max(runs[seed][0] for runs in margin.values()))
-    }
-    gap = paired({seed: a for seed, (a, _) in cut.items()}, {seed: b for seed, (_, b) in cut.items()})
-    print(f"margin - CL+Gaussian, cut where margin ends: {gap.mean:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]")
+    ends = {seed: max(runs[seed][0] for runs in margin.values()) for seed in held["margin"].areas}
+    for other in ("CL+Gaussian", "FCL"):
+        one, two = (
+            {
+                seed: area([(min(across, end), up) for across, up in (runs[seed] for runs in points.values())])
+                for seed, end in ends.items()
+            }
+            for points in (margin, held[other].points)
+        )
+        print_gap(f"margin - {other}, whole", held["margin"].areas, held[other].areas)
+        print_gap(f"margin - {other}, cut where margin ends", one, two)
+    same = Frontier("", {peak: runs for peak, runs in margin.items() if peak in base})
+    print_gap("margin - CL+Gaussian, the lambdas of both", same.areas, held["CL+Gaussian"].areas)
     for name in ("CL+Gaussian", "margin"):
         for peak, runs in held[name].points.items():
             across, up = np.mean(list(runs.values()), axis=0)
@@ -418,6 +439,19 @@ def print_studies(studies: Iterable[Results]) -> None:
             values = [[each.value(run.scores, run.classes) for run in runs.values()] for each in (*scores, LOOK)]
             cells = [f"{(found := summary(each)).mean:.3f} ±{found.std or 0:.3f}" for each in values]
             print(row([results.experiment.title.removeprefix("Synthetic MNIST: "), method, str(len(runs)), *cells]))
+
+
+def print_choices(found: Mapping[str, Results]) -> None:
+    """What other batches and widths change on validation, uncorrected."""
+    base = found.get("synthetic-mnist-choices")
+    for name in ("batch-64", "batch-256", "width-2"):
+        if base is not None and (other := found.get(f"synthetic-mnist-{name}")) is not None:
+            for method, runs in other.runs.items():
+                for score in ("validation", "validation+UN", "validation+NUN"):
+                    one, two = (
+                        {seed: run.scores[score] for seed, run in held.items()} for held in (runs, base.runs[method])
+                    )
+                    print_gap(f"{name}, {method}, {score}", one, two)
 
 
 def print_scaling(scaling: Scaling, found: Mapping[str, Results]) -> None:
@@ -463,6 +497,8 @@ def main() -> None:
     draw_frontier("frontier", curves, 0.45)
     print_frontiers(curves)
     print_where_frontiers_end(curves)
+    print_choices(found)
+    print_readings(found)
     print_gains(found)
     for scaling in ("bilinear", "nearest"):
         print_scaling(scaling, found)

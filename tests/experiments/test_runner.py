@@ -114,6 +114,16 @@ def test_another_recipe_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         run(tmp_path, dataclasses.replace(EXPERIMENT, plan=plan), methods=["FCL"], seeds=[0])
 
 
+def test_a_network_that_cannot_be_built_leaves_no_recipe(tmp_path: Path) -> None:
+    def nothing() -> torch.nn.Module:
+        raise TrainingError("the table has 3 rows, not 30,522")
+
+    with pytest.raises(TrainingError, match="3 rows"):
+        run(tmp_path, dataclasses.replace(EXPERIMENT, network=nothing), methods=["FCL"], seeds=[0])
+    run(tmp_path, methods=["FCL"], seeds=[0])
+    assert record(tmp_path, "fcl", 0)["recipe"]
+
+
 @pytest.mark.parametrize(("method", "seed"), [("XE", 0), ("FCL", 1)])
 def test_runs_that_no_table_could_hold_are_refused_before_they_are_made(method: str, seed: int, tmp_path: Path) -> None:
     """Of another method, or of another seed; and what is there keeps its table."""

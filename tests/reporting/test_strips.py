@@ -86,6 +86,7 @@ def test_without_strips_nothing_is_shown(home: Path) -> None:
         ),
         (lambda text: text.replace('"good", ', ""), "lists of different lengths"),
         (lambda text: text.replace('"good"', '"fine"'), "show different sentences"),
+        (lambda text: text.replace('"r": ', '"r": NaN, "_": ', 1), "a number that is not finite"),
     ],
 )
 def test_what_is_wrong_is_named(damage, sentence: str, home: Path) -> None:

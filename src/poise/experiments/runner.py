@@ -124,10 +124,10 @@ class Runner:
     def _one(self, judge: Judge, method: Method, seed: int) -> None:
         started = datetime.now(UTC)
         path = self.record_path(method, seed)
-        self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         model = self.model(seed)
+        self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
         done = self._train(judge, method, seed, model)
         self.write_record(judge, method, seed, model, done, started)
 

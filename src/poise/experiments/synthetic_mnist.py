@@ -2,7 +2,7 @@
 
     poise data get mnist
     poise reproduce synthetic-mnist --device cuda --fleet   # 10 seeds a method, all seeds of one at once
-    poise reproduce synthetic-mnist --quick --seeds 2       # two cores: about two minutes
+    poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL    # two cores: about three minutes
     poise sweep synthetic-mnist --name fcl --sampler tpe --trials 40
 
 Expected (the paper, XE / FCL): BAL .925 / .921, BAL+UN .412 / .638, BAL+NUN .547 / .690.

@@ -8,6 +8,7 @@ shows relative magnitudes, and then averaged over seeds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,11 +99,10 @@ def _read(path: Path) -> list[dict[str, Any]]:
     require(path, content, "strip", sentences=list)
     try:
         for each in content["sentences"]:
-            if (
-                not len(each["tokens"]) == len(each["human"]) == len(each["sensitivity"])
-                or float(each["r"]) != each["r"]
-            ):
+            if not len(each["tokens"]) == len(each["human"]) == len(each["sensitivity"]):
                 raise ValueError("lists of different lengths")
+            if not all(math.isfinite(value) for value in (each["r"], *each["sensitivity"])):
+                raise ValueError("a number that is not finite")
     except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{path} is not a Poise strip: {type(error).__name__}, {error}") from None
     sentences: list[dict[str, Any]] = content["sentences"]
