@@ -95,10 +95,10 @@ def _is_left(runner: Runner, member: Member, locks: ExitStack) -> bool:
 
 def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
     started, first, what = datetime.now(UTC), fleet[0].method, f"is trained, {len(fleet)} at once"
+    networks = [runner.model(member.seed) for member in fleet]
     for member in fleet:
         recipe = {"recipe": repr(runner.experiment.recipe(member.method))}
         runner.write(runner.record_path(member.method, member.seed).with_name("recipe.json"), recipe)
-    networks = [runner.model(member.seed) for member in fleet]
     replicas, objective = _as_one(networks, fleet, runner.device)
     loaders = [runner.data(judge, first, member.seed) for member in fleet]
     if not all(isinstance(loader, DeviceLoader) for loader in loaders):

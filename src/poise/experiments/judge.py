@@ -5,6 +5,8 @@ Several processes count a part of the batches each, and all of them must ask; wh
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,25 +20,28 @@ from torch import Tensor, nn
 from poise.data.errors import DataMismatch
 from poise.data.streamed import Pictures
 from poise.data.task import Examples, Task
-from poise.distributed import rank, sum_over_processes, union, world_size
+from poise.distributed import rank, share, sum_over_processes, union, world_size
 from poise.experiments.experiment import Experiment, Measures
 from poise.experiments.placing import placed
 from poise.experiments.tested import read_tested
 from poise.tokens import Input
 from poise.training.accuracy import count_batches, count_right
+from poise.training.errors import OutOfTime
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
     """Scores the models of an experiment on a device.
 
-    testing  False leaves the test sets alone and scores the task's validations instead.
+    testing   False leaves the test sets alone and scores the task's validations instead.
+    deadline  a time.monotonic() after which no set is begun: OutOfTime.
     """
 
     experiment: Experiment
     task: Task
     device: torch.device
     testing: bool = True
+    deadline: float = math.inf
 
     def after_epoch(self, model: nn.Module) -> dict[str, Any]:
         """For the log: the accuracy on validation, and what the experiment watches."""
@@ -86,8 +91,12 @@ class Judge:
             self.task.train.damaged.update({Path(path): why for path, why in tested.damaged.items()})
         with _tuned():
             for name, make in sets.items():
-                if name not in tested.counts:
-                    tested.add(name, self._count(model, make(self.device)), self._damaged())
+                if name in tested.counts:
+                    continue
+                if share(time.monotonic() >= self.deadline):
+                    after = f"{len(tested.counts)} of {len(sets)} tests"
+                    raise OutOfTime(f"the time is over after {after}: the same command goes on")
+                tested.add(name, self._count(model, make(self.device)), self._damaged())
         return {name: tested.counts[name] for name in sets}
 
     def _damaged(self) -> dict[str, str]:

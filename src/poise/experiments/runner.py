@@ -89,7 +89,8 @@ class Runner:
     @cached_property
     def judge(self) -> Judge:
         """The same for all that is run: test sets are made once."""
-        return Judge(self.experiment, self.experiment.task(), self.device, self.testing and self.experiment.testing)
+        testing = self.testing and self.experiment.testing
+        return Judge(self.experiment, self.experiment.task(), self.device, testing, self.deadline)
 
     @property
     def folder(self) -> Path:
