@@ -67,8 +67,8 @@ def draw(axis: plt.Axes, strip: Strip, top: float) -> float:
 def print_gains(runs: Mapping[str, Mapping[int, Record]]) -> None:
     """All statistics of all measures, sets and columns of scores: both methods, their difference, p uncorrected."""
     first, method = "XE", "FCL"
-    held = [run.scores for method in (first, method) for run in runs[method].values()]
-    names = [name for name in held[0] if name.split(" ")[0] in MEASURES and all(name in scores for scores in held)]
+    every = [run.scores for held in (first, method) for run in runs[held].values()]
+    names = [name for name in every[0] if name.split(" ")[0] in MEASURES and all(name in scores for scores in every)]
     rising: dict[str, list[bool]] = {}
     for name in names:
         before, after = ({seed: run.scores[name] for seed, run in runs[held].items()} for held in (first, method))
