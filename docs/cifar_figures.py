@@ -15,7 +15,6 @@ from statistics import fmean
 
 import matplotlib
 import numpy as np
-import torch
 
 import poise
 from poise.corruptions.profiles import PROFILES
@@ -23,6 +22,7 @@ from poise.data.cache import load
 from poise.data.loader import on_device
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES
 from poise.reporting.costs import training_seconds
+from poise.reporting.files import RecordError
 from poise.reporting.findings import corruption_accuracies, subtract
 from poise.reporting.records import Results
 from poise.reporting.records import load as load_records
@@ -115,7 +115,7 @@ def lines(axis: plt.Axes, results: Results, places: list[float], scores: list[st
 
 
 def cost(results: Results, path: Path) -> None:
-    """The mean accuracy under the three noises against the minutes of one training run."""
+    """The mean accuracy under the three noises against the minutes of one training run; labels beside, from below."""
     scores = [f"{name}/{severity}" for name in GROUPS["noise"] for severity in SEVERITIES]
     figure, axis = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
     points = {}
@@ -124,29 +124,37 @@ def cost(results: Results, path: Path) -> None:
         seconds = [each for run in runs if (each := training_seconds(run)) is not None]
         points[method] = fmean(seconds) / 60, 100 * fmean(run.scores[score] for run in runs for score in scores)
     base = points["XE"]
-    for method, (minutes, accuracy) in points.items():
-        axis.plot(minutes, accuracy, "o", color=colour_of(results, method))
+    right = max(minutes for minutes, _ in points.values())
+    low, high = (end(accuracy for _, accuracy in points.values()) for end in (min, max))
+    place = low
+    for method, (minutes, accuracy) in sorted(points.items(), key=lambda point: point[1][1]):
+        colour = colour_of(results, method)
+        axis.plot(minutes, accuracy, "o", color=colour)
         gain, more = accuracy - base[1], minutes - base[0]
-        price = f"\n{60 * more / gain:+.0f} s a point" if method != "XE" and gain > 0.5 else ""
-        axis.annotate(
-            f"{method}{price}", (minutes, accuracy), xytext=(6, -3), textcoords="offset points", fontsize=8, va="top"
-        )
+        price = f": {60 * more / gain:+.0f} s a point" if method != "XE" and gain > 0.5 else ""
+        place = max(accuracy, place)
+        line = {"arrowstyle": "-", "color": colour, "alpha": 0.4}
+        axis.annotate(f"{method}{price}", (minutes, accuracy), (1.08 * right, place), fontsize=8, arrowprops=line)
+        place += max(high - low, 1) / 18
     axis.set_xlabel(f"minutes of training a seed ({next(iter(results.records)).device})")
     axis.set_ylabel("accuracy, mean of the noise group, %")
-    axis.margins(x=0.25, y=0.12)
+    axis.set_xlim(0, 1.6 * right)
+    axis.margins(y=0.12)
     axis.spines[["top", "right"]].set_visible(False)
     finish(figure, path, f"{results.experiment.title}\nseconds of training for each point above XE")
 
 
+def model_of(folder: Path, method: str) -> Path:
+    return folder / method.lower() / "seed-00/model.safetensors"
+
+
 def maps(folder: Path, data: str, path: Path, count: int = 6) -> None:
     """Pictures with utility and sensitivity: the sum over channels of the one, the norm of the other."""
-    models = {
-        name: poise.load_model(folder / slug / "seed-00/model.safetensors")
-        for name, slug in (("XE", "xe"), ("FCL", "fcl"))
-    }
-    x, y = on_device(load(data, "test_x")[:200], load(data, "test_y")[:200])
-    chosen = torch.tensor([int((y == label).nonzero()[0]) for label in range(count)])
-    x, y = x[chosen] / 255, y[chosen]
+    models = {name: poise.load_model(model_of(folder, name)) for name in ("XE", "FCL")}
+    labels = load(data, "test_y")
+    chosen = [int(np.flatnonzero(labels == label)[0]) for label in range(count)]
+    x, y = on_device(load(data, "test_x")[chosen], labels[chosen])
+    x = x / 255
     columns = {"picture": x.permute(0, 2, 3, 1)}
     for name, model in models.items():
         columns[f"utility, {name}"] = poise.GradientUtility()(model, x, y).sum(1)
@@ -177,15 +185,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("cifar"))
     given = parser.parse_args()
     suffix = "-compressed" if given.compressed else "-quick" if given.quick else ""
-    found = {results.experiment.name: results for results in load_records(given.runs)}
+    try:
+        found = {results.experiment.name: results for results in load_records(given.runs)}
+    except RecordError as error:
+        parser.error(str(error))
     noisy, corrupted = (found.get(f"{name}{suffix}") for name in (f"noisy-{given.data}", f"{given.data}-c"))
     name = f"{given.data}{suffix}"
+    for results in (noisy, corrupted):
+        if results and ("XE" not in results.runs or len(results.runs) < 2):
+            parser.error(f"{results.folder} needs runs of XE and of another method")
+    if not noisy and not corrupted:
+        parser.error(f"{given.runs} has neither noisy-{name} nor {given.data}-c{suffix}")
     if corrupted:
         corruptions(corrupted, given.out / f"{name}-corruptions.png")
         cost(corrupted, given.out / f"{name}-cost.png")
     if noisy:
         noise(noisy, corrupted, given.out / f"{name}-noise.png")
-        if (noisy.folder / "fcl/seed-00/model.safetensors").exists():
+        if all(model_of(noisy.folder, method).exists() for method in ("XE", "FCL")):
             maps(noisy.folder, given.data, given.out / f"{name}-maps.png")
 
 

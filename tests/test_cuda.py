@@ -44,6 +44,7 @@ OBJECTIVES = {
     "FCL, own forward": FCL(GradientUtility(True), TopBottom(8, "pixel"), Gaussian(0.5, (0, 1)), Margin(), weight=0.1),
 }
 OBJECTIVES |= {
+    **{f"FCL, {how}": dataclasses.replace(OBJECTIVES["FCL"], statistics=how) for how in ("batch", "moving")},
     "AugMix": JensenShannon(XE(), AugMix()),
     "AugMix+FCL": JensenShannon(OBJECTIVES["FCL"], AugMix()),
 }

@@ -82,6 +82,17 @@ def test_a_shared_model_scores_as_one_trained_for_the_table_alone(data: Path) ->
     assert [entry["loss"] for entry in shared["log"]] == [entry["loss"] for entry in alone["log"]]
 
 
+def test_a_method_without_company_begins_with_what_another_table_left(data: Path) -> None:
+    """Such as PG+FCL on CIFAR-100-C, where PG+XE has another sigma: noisy CIFAR-100 has its trunk."""
+    noisy = tiny(noisy_cifar.table)
+    lonely = dataclasses.replace(noisy, name="lonely", methods=noisy.methods[5:6], groups=())
+    run(data, noisy, ["PG+XE"])
+    run(data, lonely)
+    run(data / "alone", lonely)
+    left, alone = (record(out, "lonely", "pg-fcl") for out in (data, data / "alone"))
+    assert left["scores"] == alone["scores"] and (left["trunk"], alone["trunk"]) == ({"epochs": 1}, None)
+
+
 def test_another_recipe_is_another_model(data: Path) -> None:
     noisy = tiny(noisy_cifar.table)
     assert trained(run(data, noisy, ["XE"])) == {"XE"}
@@ -154,7 +165,8 @@ def test_names_say_the_table_the_part_and_the_length() -> None:
     assert names("noisy-cifar") == ["noisy-cifar10", "noisy-cifar100"]
     assert names("noisy-cifar100", "compressed") == ["noisy-cifar100-compressed"]
     assert names("cifar-c", "quick") == ["cifar10-c-quick", "cifar100-c-quick"]
-    assert names("cifar-controls", "compressed") == ["cifar-controls-compressed"]
+    controls = ["noisy-cifar10-controls-compressed", "cifar10-c-controls-compressed"]
+    assert names("cifar-controls", "compressed") == controls
     with pytest.raises(ValueError, match="synthetic-mnist has no compressed version: there is full, quick"):
         shelf.find("synthetic-mnist", "compressed")
     with pytest.raises(ValueError, match="did you mean 'cifar10-c'"):
@@ -229,15 +241,16 @@ def test_a_trunk_is_as_long_as_the_longest_company(data: Path) -> None:
     assert [common_epochs(four, each, images=40) for each in (xe, gaussian, twin)] == [7, 2, 2]
 
 
-def test_controls_differ_from_fcl_in_one_thing() -> None:
-    rows = {method.name: method for method in cifar_controls.table("cifar10", COMPRESSED).methods}
-    fcl = rows["FCL"].objective
+def test_controls_differ_in_what_their_names_say() -> None:
+    on_noise, on_corruptions = cifar_controls.EXPERIMENTS["compressed"]
+    assert on_noise.methods == on_corruptions.methods
+    rows = {method.name: method for method in on_noise.methods}
     for name, method in rows.items():
-        if name.startswith("FCL, "):
-            changed = [
-                f.name for f in dataclasses.fields(fcl) if getattr(fcl, f.name) != getattr(method.objective, f.name)
-            ]
-            assert len(changed) == 1, name
+        base, *things = name.split(", ")
+        fields = dataclasses.fields(method.objective)
+        first = rows[base].objective
+        changed = [f.name for f in fields if getattr(first, f.name) != getattr(method.objective, f.name)]
+        assert len(changed) == len(things), name
     noisy = {method.name: method for method in noisy_cifar.table("cifar10", COMPRESSED).methods}
     assert rows["FCL"] == noisy["FCL"] and rows["XE"] == noisy["XE"]  # so that the models are shared
 

@@ -90,6 +90,7 @@ def test_weight_zero_is_exactly_xe_with_one_forward(weight) -> None:
     [
         ({}, [(True, 6), (False, 12)]),
         ({"statistics": "batch"}, [(True, 6), (True, 6), (True, 6)]),
+        ({"statistics": "moving"}, [(True, 6), (True, 6), (True, 6)]),
         ({"utility": GradientUtility(own_forward=True)}, [(True, 6), (False, 6), (False, 12)]),
     ],
 )
@@ -131,6 +132,18 @@ def test_running_statistics_move_as_in_xe(statistics) -> None:
     assert torch.equal(models[0].norm.running_var, models[1].norm.running_var)
     assert models[1].norm.num_batches_tracked == 1
     assert state_of(models[1])["modes"] == state_of(models[0])["modes"]
+
+
+def test_moving_statistics_see_every_view() -> None:
+    """x, near and far, in this order: what a loop does that embeds all three in train mode."""
+    (x, y), models = batch(6, 3, 5, 5), [ConvNet(num_classes=3) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    fcl(statistics="moving", perturb=Gaussian(0.0))(models[0], x, y)
+    for _ in range(3):
+        models[1].embed(x)
+    torch.testing.assert_close(models[0].norm.running_mean, models[1].norm.running_mean)
+    torch.testing.assert_close(models[0].norm.running_var, models[1].norm.running_var)
+    assert models[0].norm.num_batches_tracked == 3
 
 
 def test_dropout_is_off_in_views_on_running_statistics() -> None:

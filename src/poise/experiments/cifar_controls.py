@@ -4,20 +4,21 @@
     poise reproduce cifar-controls --quick --seeds 1             # a small network on two cores
 
 The loss without the choice of features (random k), the views without noise (sigma 0), the views without the loss
-(lambda 0: 1e-30, since 0 would leave them out); then sum or mean, values or pixels, clipping, statistics, utility;
-CL+Gaussian with the statistics of its own batch; and XE+Gaussian with them, from the first step on, as late as FCL, or
-as a mean.
+(lambda 0: 1e-30, since 0 would leave them out), where they move the running statistics: elsewhere they do nothing then,
+and it is XE to the last bit. Then sum or mean, values or pixels, clipping, statistics, utility; CL+Gaussian with the
+statistics of its own batch; and XE+Gaussian with them, and from the first step on, as late as FCL, or as a mean.
+
+noisy-cifar10-controls has the tests of Table 2, cifar10-c-controls those of Table 3, for the same models.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from poise.experiments.cifar import fcl_of, parts, xe_gaussian_of
+from poise.experiments import cifar_c, noisy_cifar
+from poise.experiments.cifar import LENGTHS, fcl_of, xe_gaussian_of
 from poise.experiments.experiment import Experiment, Method
 from poise.experiments.lengths import Length
-from poise.experiments.noisy_cifar import SETTINGS
-from poise.experiments.noisy_cifar import table as noisy_table
 from poise.features.perturbation import Gaussian
 from poise.features.selection import AtRandom, TopBottom
 from poise.features.utility import GradientUtility
@@ -30,31 +31,35 @@ from poise.schedules import Ramp
 def controls(fcl: FCL) -> dict[str, FCL]:
     """FCL with one thing changed, by what was changed."""
     assert isinstance(fcl.contrast, InfoNCE) and isinstance(fcl.perturb, Gaussian)
+    nothing = replace(fcl.weight, peak=1e-30)  # type: ignore[type-var]
     return {
         "sigma 0": replace(fcl, perturb=Gaussian(0.0)),
-        "lambda 0": replace(fcl, weight=replace(fcl.weight, peak=1e-30)),  # type: ignore[type-var]
         "random k": replace(fcl, select=AtRandom(k=256)),
         "mean": replace(fcl, contrast=replace(fcl.contrast, reduction="mean")),
-        "per pixel": replace(fcl, select=TopBottom(k=85, per="pixel")),  # 255 values
+        "85 pixels": replace(fcl, select=TopBottom(k=85, per="pixel")),  # 255 values
+        "256 pixels": replace(fcl, select=TopBottom(k=256, per="pixel")),
         "clipped": replace(fcl, perturb=replace(fcl.perturb, clip=(0.0, 1.0))),
         "batch statistics": replace(fcl, statistics="batch"),
+        "moving statistics": replace(fcl, statistics="moving"),
+        "moving statistics, lambda 0": replace(fcl, statistics="moving", weight=nothing),
         "own forward": replace(fcl, utility=GradientUtility(own_forward=True)),
     }
 
 
-def table(data: str, length: Length) -> Experiment:
-    noisy = noisy_table(data, length)
-    known = {method.name: method for method in noisy.methods}
-    fcl = fcl_of(SETTINGS[data], length)
-    gaussian, late = xe_gaussian_of(length), length.step(SETTINGS[data].start)
+def rows_of(tested: Experiment, length: Length) -> tuple[Method, ...]:
+    """FCL and XE as Tables 2 and 3 have them, and the controls."""
+    known = {method.name: method for method in tested.methods}
+    settings = noisy_cifar.SETTINGS["cifar10"]
+    fcl, gaussian, peak = fcl_of(settings, length), xe_gaussian_of(length), 1e-4 * length.batch
     others = {
         "mean": replace(gaussian, weight=Ramp(1e-4, start=length.epoch(15))),
-        "late": replace(gaussian, weight=Ramp(1e-4 * length.batch, start=late)),
-        "batch statistics": replace(gaussian, weight=1e-4 * length.batch, statistics="batch"),  # from the first step on
+        "late": replace(gaussian, weight=Ramp(peak, start=length.step(settings.start))),
+        "batch statistics": replace(gaussian, statistics="batch"),
+        "batch statistics, from the first step": replace(gaussian, statistics="batch", weight=peak),
     }
     augment, contrast = known["FCL"].augment, known["CL+Gaussian"]
     assert isinstance(contrast.objective, CLGaussian)
-    rows = (
+    return (
         *(known[name] for name in ("FCL", "XE")),
         *(Method(f"FCL, {what}", other, augment) for what, other in controls(fcl).items()),
         contrast,
@@ -62,16 +67,28 @@ def table(data: str, length: Length) -> Experiment:
         known["XE+Gaussian"],
         *(Method(f"XE+Gaussian, {what}", each, augment) for what, each in others.items()),
     )
+
+
+def table(tested: Experiment, title: str, length: Length) -> Experiment:
+    """The controls with the tests of another table."""
+    rows = rows_of(tested, length)
     return replace(
-        noisy,
-        name=f"cifar-controls{length.suffix}",
-        title=f"Controls on CIFAR-10, {length.title}",
+        tested,
+        name=f"{tested.name.removesuffix(length.suffix)}-controls{length.suffix}",
+        title=f"{title}: controls, {length.title}",
         methods=rows,
         groups=(tuple(method.name for method in rows),),
         details={},
         seeds=2 if length.quick else 3,
         paper={},
+        overlaps={row.name: seen for row in rows if row.name != "XE"} if (seen := tested.overlaps.get("FCL")) else {},
     )
 
 
-EXPERIMENTS = parts(table, "cifar10")
+EXPERIMENTS = {
+    length.name: (
+        table(noisy_cifar.table("cifar10", length), "Noisy CIFAR-10", length),
+        table(cifar_c.table("cifar10", length), "CIFAR-10-C", length),
+    )
+    for length in LENGTHS
+}

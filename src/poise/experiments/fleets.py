@@ -106,8 +106,6 @@ def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
     data = FleetLoader(tuple(loader for loader in loaders if isinstance(loader, DeviceLoader)))
     folder = runner.folder / "fleets" / _digest(runner, fleet)
     folder.mkdir(parents=True, exist_ok=True)
-    if runner.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(runner.device)
 
     def after_epoch(model: nn.Module) -> dict[str, Any]:
         return _merged([judge.after_epoch(each) for each in _filled(networks, replicas)])
@@ -126,6 +124,7 @@ def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
         note=notes(folder, runner.tensorboard),
     )
     facts = {"seconds": done.seconds / len(fleet), "engine": done.engine, "started": started.isoformat()}
+    facts |= {"peak_memory": done.peak_memory}
     for place, (member, model) in enumerate(zip(fleet, _filled(networks, replicas), strict=True)):
         log = [_of_one(entry, place, len(fleet)) for entry in done.log]
         save(_home(runner, member), len(log), model, None, {**facts, "log": log, "processes": 1})
@@ -140,7 +139,8 @@ def _finished(runner: Runner, judge: Judge, member: Member) -> bool:
         return False
     model = runner.model(member.seed)
     model.load_state_dict(weights_of(held))
-    done = Fit(held.facts["log"], held.facts["seconds"], held.facts["engine"])
+    memory = held.facts.get("peak_memory")
+    done = Fit(held.facts["log"], held.facts["seconds"], held.facts["engine"], peak_memory=memory)
     runner.write_record(judge, member.method, member.seed, model, done, datetime.fromisoformat(held.facts["started"]))
     return True
 

@@ -34,13 +34,15 @@ from poise.experiments.judge import Judge
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
 from poise.experiments.tested import FILE as TESTED
-from poise.experiments.trunks import beginning, common_epochs, quiet
+from poise.experiments.trunks import beginning, common_epochs, quiet, quiet_epochs
 from poise.models.saved import save_model
 from poise.reporting.files import write_json
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
 from poise.training.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.loop import Fit, fit
 from poise.training.plan import in_layout
+
+WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +71,8 @@ class Runner:
     deadline: float = math.inf
 
     def run(self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Path]:
-        """The records of these methods and seeds, in that order; what another process is at is left to it.
-
-        A method has all its seeds before the next one begins: a process compiles a step once, and uses it for all.
-        """
+        """The records of these methods and seeds, in that order; what another process is at is left to it. A method has
+        all its seeds before the next one begins: a process compiles a step once, and uses it for all."""
         wanted = self.begin(methods, seeds)
         self._run_all(wanted)
         return [path for method, seed in wanted if (path := self.record_path(method, seed)).exists()]
@@ -102,7 +102,7 @@ class Runner:
     def is_finished(self, method: Method, seed: int) -> bool:
         """Whether there is nothing left to do for a run."""
         path = self.record_path(method, seed)
-        return path.exists() and (not self.keep_models or _weights(path).exists())
+        return path.exists() and (not self.keep_models or path.with_name(WEIGHTS).exists())
 
     def _run_all(self, wanted: Sequence[tuple[Method, int]]) -> None:
         for method, seed in wanted:
@@ -125,8 +125,6 @@ class Runner:
     def _one(self, judge: Judge, method: Method, seed: int) -> None:
         started = datetime.now(UTC)
         path = self.record_path(method, seed)
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
         model = self.model(seed)
         self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
         done = self._train(judge, method, seed, model)
@@ -138,7 +136,7 @@ class Runner:
         """Test a trained model in all processes, and write down in the first what the run came to."""
         path, network = self.record_path(method, seed), self.experiment.network
         if self.keep_models and rank() == 0:
-            save_model(model, _weights(path), network.name, **network.settings)
+            save_model(model, path.with_name(WEIGHTS), network.name, **network.settings)
         if share(path.exists()):
             return
         self.listen(Event(method.name, seed, "is tested" if judge.testing else "is validated"))
@@ -152,7 +150,7 @@ class Runner:
             "log": done.log,
             "trunk": {"epochs": done.trunk} if done.trunk else None,
             "seconds": done.seconds,
-            "peak_memory": torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None,
+            "peak_memory": done.peak_memory,
             **surroundings(self.device),
             "engine": done.engine,
             "started": started.isoformat(timespec="seconds"),
@@ -176,8 +174,7 @@ class Runner:
         folder = self._shared((method.objective, method.augment), seed) if shared else own
         with alone(folder) if shared else nullcontext():
             apart = not self.share_trunks or share(has_checkpoint(folder))
-            epochs = 0 if apart else common_epochs(self.experiment, method, len(judge.task.train))
-            branch = self._trunk(judge, method, seed, epochs) if epochs else None
+            branch = None if apart else self._beginning(judge, method, seed)
             return self._fit(judge, method, seed, model, folder, branch=branch)
 
     def _fit(
@@ -206,6 +203,13 @@ class Runner:
             warn=lambda sentence: self.listen(Event(method.name, seed, sentence)),
             note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
         )
+
+    def _beginning(self, judge: Judge, method: Method, seed: int) -> Checkpoint | None:
+        """The end of what a method has in common with others; without company, of what another experiment has left."""
+        images = len(judge.task.train)
+        if epochs := common_epochs(self.experiment, method, images):
+            return self._trunk(judge, method, seed, epochs)
+        return self._shorter_trunk(method, seed, quiet_epochs(self.experiment, method, images) + 1)
 
     def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
@@ -244,7 +248,3 @@ class Runner:
 
     def data(self, judge: Judge, method: Method, seed: int) -> Loader:
         return loader(*judge.train, self.experiment.plan, method.augment, seed)
-
-
-def _weights(record: Path) -> Path:
-    return record.with_name("model.safetensors")

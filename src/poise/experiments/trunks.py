@@ -14,17 +14,21 @@ from poise.schedules import as_schedule
 def common_epochs(experiment: Experiment, method: Method, images: int) -> int:
     """Epochs that a method shares with the one that goes along longest: whole ones, before either switches on; 0 if no
     other method leaves the trunk there."""
-    steps = images // experiment.plan.batch_size
-    total = experiment.plan.epochs * steps
     alike = [each for each in experiment.methods if beginning(each) == beginning(method)]
-    quiet_epochs = {each.name: quiet_steps(each.objective, total) // steps for each in alike}
+    quiet_for = {each.name: quiet_epochs(experiment, each, images) for each in alike}
 
     def leaves(name: str) -> int:
-        others = (length for other, length in quiet_epochs.items() if other != name)
-        return min(quiet_epochs[name], max(others, default=0))
+        others = (length for other, length in quiet_for.items() if other != name)
+        return min(quiet_for[name], max(others, default=0))
 
     own = leaves(method.name)
     return own if any(leaves(each.name) == own for each in alike if each.name != method.name) else 0
+
+
+def quiet_epochs(experiment: Experiment, method: Method, images: int) -> int:
+    """The whole epochs before a method switches on."""
+    steps = images // experiment.plan.batch_size
+    return quiet_steps(method.objective, experiment.plan.epochs * steps) // steps
 
 
 def quiet_steps(objective: Any, total: int) -> int:

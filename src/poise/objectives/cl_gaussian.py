@@ -13,7 +13,7 @@ from poise.classifier import Classifier, run
 from poise.features.perturbation import Gaussian
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.objectives.contrast import Contrast
-from poise.objectives.objective import Loss, Statistics, embed_view, plain, switched_off, weighted
+from poise.objectives.objective import STATISTICS, Loss, Statistics, embed_view, plain, switched_off, weighted
 from poise.schedules import Schedule, as_schedule
 from poise.tokens import Input
 
@@ -29,7 +29,7 @@ class CLGaussian:
     loss: ExampleLoss = CrossEntropy()
 
     def __post_init__(self) -> None:
-        require_choice("statistics", self.statistics, "running", "batch")
+        require_choice("statistics", self.statistics, *STATISTICS)
 
     def __call__(
         self,

@@ -23,7 +23,7 @@ from poise.features.selection import Selection
 from poise.features.utility import Utility
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.objectives.contrast import Contrast
-from poise.objectives.objective import Loss, Statistics, embed_pair, plain, switched_off, weighted
+from poise.objectives.objective import STATISTICS, Loss, Statistics, embed_pair, plain, switched_off, weighted
 from poise.schedules import Schedule, as_schedule
 from poise.tokens import Input, shape_of, valid_features
 
@@ -46,7 +46,7 @@ class FCL:
     drop_below: float = 1e-12
 
     def __post_init__(self) -> None:
-        require_choice("statistics", self.statistics, "running", "batch")
+        require_choice("statistics", self.statistics, *STATISTICS)
 
     def __call__(
         self,

@@ -8,7 +8,7 @@ Axes: B examples, L classes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -17,7 +17,8 @@ from poise.classifier import Classifier, Forward, evaluating, untracked
 from poise.schedules import Schedule
 from poise.tokens import Input, concatenate
 
-Statistics: TypeAlias = Literal["running", "batch"]
+Statistics: TypeAlias = Literal["running", "batch", "moving"]
+STATISTICS: tuple[str, ...] = get_args(Statistics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,18 +86,21 @@ class Objective(Protocol):
 
 
 def embed_view(model: Classifier, view: Input, statistics: Statistics) -> Tensor:
-    """The embedding of a perturbed view, which never moves the running statistics of batch norm.
+    """The embedding of a perturbed view. Which statistics of batch norm does it use?
 
-    "running"  the view uses the running statistics, as at test time (eval mode: no dropout either);
-    "batch"    the view uses its own batch statistics (train mode: dropout stays on).
+    "running"  the running ones, as at test time, and leaves them alone (eval mode: no dropout either);
+    "batch"    those of its own batch, and leaves the running ones alone (train mode: dropout stays on);
+    "moving"   those of its own batch, and moves the running ones, as a loop does that never asked.
     """
+    if statistics == "moving":
+        return model.embed(view)
     with evaluating(model) if statistics == "running" else untracked(model):
         return model.embed(view)
 
 
 def embed_pair(model: Classifier, near: Input, far: Input, statistics: Statistics) -> tuple[Tensor, Tensor]:
     """The embeddings of two views: one pass where no statistics of the batch tie them together, else one each."""
-    if statistics == "batch":
+    if statistics != "running":
         return embed_view(model, near, statistics), embed_view(model, far, statistics)
     z_near, z_far = embed_view(model, concatenate(near, far), statistics).chunk(2)
     return z_near, z_far

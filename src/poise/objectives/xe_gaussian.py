@@ -12,7 +12,7 @@ from poise.choices import require_choice
 from poise.classifier import Classifier, run
 from poise.features.perturbation import Gaussian
 from poise.losses import CrossEntropy, ExampleLoss
-from poise.objectives.objective import Loss, Statistics, embed_view, plain, switched_off, weighted
+from poise.objectives.objective import STATISTICS, Loss, Statistics, embed_view, plain, switched_off, weighted
 from poise.schedules import Schedule, as_schedule
 from poise.tokens import Input
 
@@ -27,7 +27,7 @@ class XEGaussian:
     loss: ExampleLoss = CrossEntropy()
 
     def __post_init__(self) -> None:
-        require_choice("statistics", self.statistics, "running", "batch")
+        require_choice("statistics", self.statistics, *STATISTICS)
 
     def __call__(
         self,

@@ -17,6 +17,7 @@ from poise.training.average import Average
 from poise.training.checkpoint import last_name, save
 from poise.training.engine import Engine
 from poise.training.errors import NotFinite, OutOfTime
+from poise.training.memory import Memory
 
 Entry = dict[str, Any]
 
@@ -34,6 +35,7 @@ class Keeper:
     began: float
     every: float
     data: Loader
+    memory: Memory
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()
@@ -50,7 +52,7 @@ class Keeper:
         damaged = union({str(path): why for path, why in self.data.damaged.items()})
         if rank() == 0 and self.folder is not None:
             facts = {"log": self.log, "trunk": self.trunk, "processes": world_size()}
-            facts |= {"seconds": time.monotonic() - self.began}
+            facts |= {"seconds": time.monotonic() - self.began, "peak_memory": self.memory.peak}
             facts |= {} if begun is None else {"begun": begun.tolist(), "order": order_of(self.data, len(self.log))}
             facts |= {"damaged": damaged} if damaged else {}
             batch = 0 if begun is None else len(begun)

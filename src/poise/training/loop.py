@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,7 @@ from poise.training.checkpoint import Checkpoint, newest, restore
 from poise.training.engine import Engine
 from poise.training.errors import OutOfTime, TrainingError
 from poise.training.keeper import Entry, Keeper, order_of
+from poise.training.memory import Memory
 from poise.training.plan import Plan
 
 
@@ -47,12 +49,25 @@ class Now:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a run came to: an entry per epoch, its seconds, how the steps were run, and the epochs of its trunk."""
+    """What a run came to: an entry per epoch, its seconds, how the steps were run, the epochs of its trunk, and the
+    bytes that it took on a GPU."""
 
     log: list[Entry]
     seconds: float
     engine: str
     trunk: int = 0
+    peak_memory: int | None = None
+
+
+class Begun(NamedTuple):
+    """What a run goes on with: its log, seconds and peak of memory so far, how many epochs were those of a trunk, and
+    the parts of the loss in an epoch that was begun."""
+
+    log: list[Entry]
+    seconds: float = 0.0
+    trunk: int = 0
+    parts: Tensor | None = None
+    peak_memory: int | None = None
 
 
 def fit(
@@ -73,20 +88,20 @@ def fit(
 ) -> Fit:
     """Train a model in place; where the plan averages weights, it ends with the average.
 
-    folder      keeps checkpoints, and holds those of an earlier run to go on with.
-    branch      the checkpoint to begin with where the folder has none: the end of a shared trunk.
+    folder      keeps checkpoints, and holds those of an earlier run to go on with; where it has none,
+    branch      is the checkpoint to begin with: the end of a shared trunk.
     until       stop after this epoch instead of the plan's last.
     validate    called after each epoch; its entries go into the log.
     keep_every  seconds between checkpoints; the last epoch always has one.
     deadline    a time.monotonic() after which no epoch or stretch begins: a checkpoint is kept, and OutOfTime raised.
-    warn        told about damaged checkpoints.
-    note        given the log after every epoch.
+    warn, note  told about damaged checkpoints; given the log after every epoch.
     """
-    begun, last = time.monotonic(), plan.epochs if until is None else until
-    optimizer = plan.optimizer(model.parameters(), data.labels.device)
+    begun, last, device = time.monotonic(), plan.epochs if until is None else until, data.labels.device
+    optimizer = plan.optimizer(model.parameters(), device)
     average = None if plan.average is None else Average(model, plan.average)
-    log, spent, trunk, done = _resumed(model, optimizer, average, folder, branch, warn, data)
-    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every, data)
+    log, spent, trunk, done, peak = _resumed(model, optimizer, average, folder, branch, warn, data)
+    taken = Memory(model, device, peak)
+    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every, data, taken)
     with _surroundings(model, plan, data), _clear_about_failures(plan):
         engine = Engine(model, objective, data, optimizer, plan, average)
         pause = partial(keeper.between, engine, deadline)
@@ -104,7 +119,7 @@ def fit(
                 raise OutOfTime(f"the time is over after epoch {epoch + 1} of {last}: the same command goes on")
     if average is not None:
         average.give()
-    return Fit(log, spent + time.monotonic() - begun, engine.description, trunk)
+    return Fit(log, spent + time.monotonic() - begun, engine.description, trunk, taken.peak)
 
 
 def _resumed(
@@ -115,15 +130,14 @@ def _resumed(
     branch: Checkpoint | None,
     warn: Callable[[str], None],
     data: Loader,
-) -> tuple[list[Entry], float, int, Tensor | None]:
-    """The log and the seconds so far, with the weights of then; how many epochs were those of a trunk; and the parts of
-    the loss in an epoch that was begun. What was found damaged then, the data know again."""
+) -> Begun:
+    """What the newest checkpoint tells, with the weights of then. What was found damaged then, the data know again."""
     own = None if folder is None else newest(folder, warn)
     found = own or branch
     if not agreed(None if found is None else found.facts.get("sha256")):
         raise TrainingError(f"the processes find different checkpoints in {folder}: let all nodes share the folder")
     if found is None:
-        return [], 0.0, 0, None
+        return Begun([])
     processes = found.facts["processes"]
     if processes != world_size():
         raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
@@ -136,7 +150,8 @@ def _resumed(
             f"or remove checkpoint-{len(log) + 1:04d}-* from {folder} to begin it again"
         )
     trunk = len(log) if own is None else int(found.facts.get("trunk", 0))
-    return log, float(found.facts["seconds"]), trunk, None if begun is None else torch.tensor(begun)
+    parts = None if begun is None else torch.tensor(begun)
+    return Begun(log, float(found.facts["seconds"]), trunk, parts, found.facts.get("peak_memory"))
 
 
 def _train(
