@@ -165,7 +165,7 @@ def test_names_say_the_table_the_part_and_the_length() -> None:
     assert names("noisy-cifar") == ["noisy-cifar10", "noisy-cifar100"]
     assert names("noisy-cifar100", "compressed") == ["noisy-cifar100-compressed"]
     assert names("cifar-c", "quick") == ["cifar10-c-quick", "cifar100-c-quick"]
-    controls = ["noisy-cifar10-controls-compressed", "cifar10-c-controls-compressed"]
+    controls = ["cifar-controls-noisy-compressed", "cifar-controls-c-compressed"]
     assert names("cifar-controls", "compressed") == controls
     with pytest.raises(ValueError, match="synthetic-mnist has no compressed version: there is full, quick"):
         shelf.find("synthetic-mnist", "compressed")

@@ -8,7 +8,7 @@ The loss without the choice of features (random k), the views without noise (sig
 and it is XE to the last bit. Then sum or mean, values or pixels, clipping, statistics, utility; CL+Gaussian with the
 statistics of its own batch; and XE+Gaussian with them, and from the first step on, as late as FCL, or as a mean.
 
-noisy-cifar10-controls has the tests of Table 2, cifar10-c-controls those of Table 3, for the same models.
+cifar-controls-noisy has the tests of Table 2, cifar-controls-c those of Table 3, for the same models.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def rows_of(tested: Experiment, length: Length) -> tuple[Method, ...]:
     )
 
 
-def table(tested: Experiment, title: str, length: Length) -> Experiment:
+def table(tested: Experiment, name: str, title: str, length: Length) -> Experiment:
     """The controls with the tests of another table."""
     rows = rows_of(tested, length)
     return replace(
         tested,
-        name=f"{tested.name.removesuffix(length.suffix)}-controls{length.suffix}",
+        name=f"{name}{length.suffix}",
         title=f"{title}: controls, {length.title}",
         methods=rows,
         groups=(tuple(method.name for method in rows),),
@@ -87,8 +87,8 @@ def table(tested: Experiment, title: str, length: Length) -> Experiment:
 
 EXPERIMENTS = {
     length.name: (
-        table(noisy_cifar.table("cifar10", length), "Noisy CIFAR-10", length),
-        table(cifar_c.table("cifar10", length), "CIFAR-10-C", length),
+        table(noisy_cifar.table("cifar10", length), "cifar-controls-noisy", "Noisy CIFAR-10", length),
+        table(cifar_c.table("cifar10", length), "cifar-controls-c", "CIFAR-10-C", length),
     )
     for length in LENGTHS
 }

@@ -19,7 +19,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "noisy-cifar": ("noisy_cifar", ("noisy-cifar10", "noisy-cifar100")),
     "cifar-c": ("cifar_c", ("cifar10-c", "cifar100-c")),
-    "cifar-controls": ("cifar_controls", ("noisy-cifar10-controls", "cifar10-c-controls")),
+    "cifar-controls": ("cifar_controls", ("cifar-controls-noisy", "cifar-controls-c")),
     "imagenet-c": ("imagenet_c", ()),
 }
 WHOLE = {part: whole for whole, (_, parts) in FILES.items() for part in parts}
