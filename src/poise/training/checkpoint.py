@@ -115,7 +115,7 @@ def restore(
     for parameter, state in optimizer.state.items():
         for key, value in state.items():
             if value.shape == parameter.shape:  # a fused step wants it laid out in memory as the weights are
-                state[key] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+                state[key] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
     if average is not None:
         held = _under("average/", checkpoint)
         if not held:
