@@ -166,6 +166,13 @@ def test_damaged_pictures_are_counted_once_and_named(tmp_path: Path) -> None:
         tables(folder)
 
 
+def test_the_caption_speaks_of_the_paper_where_it_has_numbers(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    assert "ours | paper" in tables(tmp_path)["main"].caption
+    change(folder / "experiment.json", paper={})
+    assert "paper" not in tables(tmp_path)["main"].caption
+
+
 def test_the_caption_names_where_numbers_come_from(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
     change(path_of(folder, "XE", 5), commit="fff0000", device="cpu", seed=9)

@@ -26,7 +26,8 @@ def caption_of(results: Results) -> str:
         f"on {', '.join(devices) or 'an unknown device'}",
     ]
     parts += [f"{what} {', '.join(ways)}" for what, ways in _origins(results).items()]
-    return f"{MEANING} {'; '.join(parts)}."
+    meaning = MEANING if results.experiment.paper else MEANING.replace("; ours | paper", "", 1)
+    return f"{meaning} {'; '.join(parts)}."
 
 
 def notes_of(results: Results) -> tuple[str, ...]:

@@ -35,10 +35,11 @@ class Keeper:
     began: float
     every: float
     data: Loader
-    memory: Memory
+    earlier_peak: int | None
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()
+        self.memory = Memory(self.model, self.data.labels.device, self.earlier_peak)
 
     @property
     def due(self) -> bool:

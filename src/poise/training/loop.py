@@ -30,7 +30,6 @@ from poise.training.checkpoint import Checkpoint, newest, restore
 from poise.training.engine import Engine
 from poise.training.errors import OutOfTime, TrainingError
 from poise.training.keeper import Entry, Keeper, order_of
-from poise.training.memory import Memory
 from poise.training.plan import Plan
 
 
@@ -88,20 +87,20 @@ def fit(
 ) -> Fit:
     """Train a model in place; where the plan averages weights, it ends with the average.
 
-    folder      keeps checkpoints, and holds those of an earlier run to go on with; where it has none,
-    branch      is the checkpoint to begin with: the end of a shared trunk.
+    folder      keeps checkpoints, and holds those of an earlier run to go on with.
+    branch      the checkpoint to begin with where the folder has none: the end of a shared trunk.
     until       stop after this epoch instead of the plan's last.
     validate    called after each epoch; its entries go into the log.
     keep_every  seconds between checkpoints; the last epoch always has one.
     deadline    a time.monotonic() after which no epoch or stretch begins: a checkpoint is kept, and OutOfTime raised.
-    warn, note  told about damaged checkpoints; given the log after every epoch.
+    warn        told about damaged checkpoints.
+    note        given the log after every epoch.
     """
-    begun, last, device = time.monotonic(), plan.epochs if until is None else until, data.labels.device
-    optimizer = plan.optimizer(model.parameters(), device)
+    begun, last = time.monotonic(), plan.epochs if until is None else until
+    optimizer = plan.optimizer(model.parameters(), data.labels.device)
     average = None if plan.average is None else Average(model, plan.average)
     log, spent, trunk, done, peak = _resumed(model, optimizer, average, folder, branch, warn, data)
-    taken = Memory(model, device, peak)
-    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every, data, taken)
+    keeper = Keeper(folder, model, optimizer, average, log, trunk, begun - spent, keep_every, data, peak)
     with _surroundings(model, plan, data), _clear_about_failures(plan):
         engine = Engine(model, objective, data, optimizer, plan, average)
         pause = partial(keeper.between, engine, deadline)
@@ -119,7 +118,7 @@ def fit(
                 raise OutOfTime(f"the time is over after epoch {epoch + 1} of {last}: the same command goes on")
     if average is not None:
         average.give()
-    return Fit(log, spent + time.monotonic() - begun, engine.description, trunk, taken.peak)
+    return Fit(log, spent + time.monotonic() - begun, engine.description, trunk, keeper.memory.peak)
 
 
 def _resumed(
