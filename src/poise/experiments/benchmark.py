@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,7 @@ from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.objectives.xe import XE
 from poise.schedules import Constant
+from poise.training.compiling import compiled
 from poise.training.engine import Engine
 from poise.training.fleet import FleetLoader, together
 from poise.training.plan import SGD, Adam, Plan, in_layout
@@ -94,8 +96,8 @@ def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -
     torch.backends.cudnn.benchmark = True
     for name, objective, plain in (("XE", XE(), plain_xe), ("FCL", fcl, plain_fcl(fcl))):
         yield Timing(name, "plain eager PyTorch", _timed(_plainly(case, device, data, plain), device, epochs))
-        epoch = _by_engine(case, device, data, objective)
-        yield Timing(name, "engine", _timed(epoch, device, epochs), _busy(epoch, device))
+        with _by_engine(case, device, data, objective) as epoch:
+            yield Timing(name, "engine", _timed(epoch, device, epochs), _busy(epoch, device))
         if case.fleet > 1:
             epoch = _as_fleet(case, device, data, objective)
             yield Timing(name, f"engine, {case.fleet} at once", _timed(epoch, device, epochs) / case.fleet)
@@ -112,12 +114,14 @@ def _timed(epoch: Callable[[int], object], device: torch.device, epochs: int) ->
     return (time.perf_counter() - begun) / epochs
 
 
-def _by_engine(case: Case, device: torch.device, data: DeviceLoader, objective: Any) -> Callable[[int], object]:
+@contextmanager
+def _by_engine(
+    case: Case, device: torch.device, data: DeviceLoader, objective: Any
+) -> Iterator[Callable[[int], object]]:
     model = _network(case, device)
-    if case.plan.compile and device.type == "cuda":
-        model.embed = torch.compile(model.embed, dynamic=False)  # type: ignore[assignment, arg-type]
-    optimizer = case.plan.optimizer(model.parameters(), device)
-    return Engine(model, objective, data, optimizer, case.plan).epoch
+    with compiled(model) if case.plan.compile and device.type == "cuda" else nullcontext():
+        optimizer = case.plan.optimizer(model.parameters(), device)
+        yield Engine(model, objective, data, optimizer, case.plan).epoch
 
 
 def _as_fleet(case: Case, device: torch.device, data: DeviceLoader, objective: Any) -> Callable[[int], object]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from poise.objectives.objective import Objective
 from poise.training.average import Average
 from poise.training.batch_norm import synchronised
 from poise.training.checkpoint import Checkpoint, newest, restore
+from poise.training.compiling import compiled, uncompiled
 from poise.training.engine import Engine
 from poise.training.errors import OutOfTime, TrainingError
 from poise.training.keeper import Entry, Keeper, order_of
@@ -107,7 +108,7 @@ def fit(
         for epoch in range(len(log), last):
             entry, done = _train(engine, keeper, plan, epoch, last, progress, pause, done, begun), None
             if validate is not None:
-                with _uncompiled(model), nullcontext() if average is None else average.in_place():
+                with uncompiled(model), nullcontext() if average is None else average.in_place():
                     entry |= validate(model)
             log.append(entry)
             note(log)
@@ -194,36 +195,12 @@ def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
     over_all = synchronised(model) if plan.sync_batch_norm else nullcontext()
     with over_all, torch.random.fork_rng([device] if device.type == "cuda" else []):
         tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
-        compiled = plan.compile and device.type == "cuda" and hasattr(model, "embed")
-        if compiled:
-            # Every pass has one batch size: shapes left open, after the second size, would cost speed.
-            model.embed = torch.compile(model.embed, dynamic=False)  # type: ignore[assignment, arg-type]
+        faster = plan.compile and device.type == "cuda" and hasattr(model, "embed")
         try:
-            with _many_passes() if compiled else nullcontext():
+            with compiled(model) if faster else nullcontext():
                 yield
         finally:
             torch.backends.cudnn.benchmark = tuned
-            if compiled:
-                del model.embed
-
-
-def _many_passes() -> AbstractContextManager[None]:
-    """A process may meet more kinds of pass than the eight that torch keeps: the ninth would silently run eager."""
-    import torch._dynamo
-
-    patched: AbstractContextManager[None] = torch._dynamo.config.patch(recompile_limit=64)
-    return patched
-
-
-@contextmanager
-def _uncompiled(model: nn.Module) -> Iterator[None]:
-    """The model's own embed: to compile it for other modes and sizes would take longer than it saves."""
-    compiled = model.__dict__.pop("embed", None)
-    try:
-        yield
-    finally:
-        if compiled is not None:
-            model.__dict__["embed"] = compiled
 
 
 @contextmanager

@@ -1,0 +1,223 @@
+"""Narrow convolutions by our kernels: torch's numbers, torch's gradients, and nothing that stays behind."""
+
+import contextlib
+import copy
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from poise import XE, ResNet, resnet56
+from poise.data.loader import DeviceLoader
+from poise.schedules import Constant
+from poise.training import narrow as module
+from poise.training.loop import fit
+from poise.training.narrow import Conv3x3, conv3x3, fits, input_gradient, narrow, weight_gradient
+from poise.training.plan import SGD, Plan, in_layout
+
+on_gpu = pytest.mark.skipif(
+    not torch.cuda.is_available() or importlib.util.find_spec("triton") is None, reason="needs a CUDA device and Triton"
+)
+sizes = pytest.mark.parametrize(
+    ("c", "k", "height", "width", "n"),
+    [(16, 16, 32, 32, 9), (32, 32, 16, 16, 5), (16, 32, 3, 2, 1), (32, 16, 5, 6, 700)],
+)
+
+
+@pytest.fixture
+def with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: object())
+
+
+def kinds(model: nn.Module) -> list[type]:
+    return [type(each) for each in model.modules()]
+
+
+@pytest.mark.usefixtures("with_triton")
+def test_those_of_resnet56_are_found() -> None:
+    model = resnet56(10)
+    with narrow(model):
+        found = [each for each in model.modules() if isinstance(each, Conv3x3)]
+    assert [each.in_channels for each in found] == [16] * 18 + [32] * 17
+
+
+@pytest.mark.usefixtures("with_triton")
+@pytest.mark.parametrize(
+    "conv",
+    [
+        nn.Conv2d(16, 16, 3),
+        nn.Conv2d(16, 16, 3, padding=1),
+        nn.Conv2d(16, 16, 3, 2, 1, bias=False),
+        nn.Conv2d(16, 16, 3, padding=2, dilation=2, bias=False),
+        nn.Conv2d(16, 16, 3, padding=1, groups=2, bias=False),
+        nn.Conv2d(16, 16, 3, padding=1, padding_mode="reflect", bias=False),
+        nn.Conv2d(16, 16, 5, padding=1, bias=False),
+        nn.Conv2d(16, 64, 3, padding=1, bias=False),
+        nn.Conv2d(3, 16, 3, padding=1, bias=False),
+        nn.Conv2d(16, 16, 3, padding="same", bias=False),
+        nn.ConvTranspose2d(16, 16, 3, padding=1, bias=False),
+    ],
+    ids=str,
+)
+def test_any_other_is_left_alone(conv: nn.Module) -> None:
+    model = nn.Sequential(conv)
+    with narrow(model):
+        assert model[0] is conv
+
+
+@pytest.mark.usefixtures("with_triton")
+def test_the_models_own_come_back_with_the_weights_of_then() -> None:
+    model = resnet56(10)
+    before, weights = kinds(model), list(model.parameters())
+    with contextlib.suppress(KeyboardInterrupt), narrow(model):
+        assert kinds(model) != before
+        assert [id(each) for each in model.parameters()] == [id(each) for each in weights]
+        model.eval()
+        with torch.no_grad():
+            model.blocks[0].conv1.weight.fill_(2.0)
+        raise KeyboardInterrupt
+    assert kinds(model) == before
+    assert not any(each.training for each in model.modules())
+    assert (model.blocks[0].conv1.weight == 2).all()
+
+
+@pytest.mark.usefixtures("with_triton")
+def test_on_a_cpu_nothing_changes() -> None:
+    model, x = resnet56(10).eval(), torch.rand(2, 3, 32, 32)
+    plain = model(x)
+    with narrow(model):
+        assert torch.equal(model(x), plain)
+        assert list(model.state_dict()) == list(resnet56(10).state_dict())
+
+
+def test_without_triton_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    model = resnet56(10)
+    before = kinds(model)
+    with narrow(model):
+        assert kinds(model) == before
+
+
+def test_the_kernels_give_torchs_numbers_in_tritons_interpreter() -> None:
+    pytest.importorskip("triton", reason="needs Triton")
+    script = """
+import torch, torch.nn.functional as F
+from poise.training.narrow_kernels import convolved, weight_gradient
+for c, k, height, width, n in ((16, 16, 8, 8, 3), (32, 32, 4, 6, 5), (16, 32, 3, 2, 1)):
+    shapes = ((n, c, height, width), (k, c, 3, 3), (n, k, height, width))
+    x, w, g = (torch.randn(shape).contiguous(memory_format=torch.channels_last) for shape in shapes)
+    exact = [each.double().requires_grad_() for each in (x, w)]
+    out = F.conv2d(*exact, padding=1)
+    out.backward(g.double())
+    found = (convolved(x, w), convolved(g, w, back=True), weight_gradient(x, g))
+    for got, wanted in zip(found, (out.detach(), *(each.grad for each in exact)), strict=True):
+        torch.testing.assert_close(got.double(), wanted, rtol=1e-4, atol=1e-4)
+"""
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def draw(*shape: int, half: bool = True) -> Tensor:
+    x = torch.randn(shape, device="cuda", generator=torch.Generator("cuda").manual_seed(sum(shape)))
+    x = x.bfloat16() if half else x
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def rounded(w: Tensor) -> Tensor:
+    """As the kernels see it."""
+    return w.bfloat16().double()
+
+
+@on_gpu
+@sizes
+def test_the_convolution_is_exact_before_it_is_rounded(c: int, k: int, height: int, width: int, n: int) -> None:
+    x, w = draw(n, c, height, width), draw(k, c, 3, 3, half=False)
+    exact = F.conv2d(x.double(), rounded(w), padding=1)
+    out = conv3x3(x, w)
+    assert out.dtype is torch.bfloat16 and out.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(out.double(), exact, rtol=2**-8, atol=1e-4)
+
+
+@on_gpu
+@sizes
+def test_both_gradients_are_exact_before_they_are_rounded(c: int, k: int, height: int, width: int, n: int) -> None:
+    x, w, g = draw(n, c, height, width), draw(k, c, 3, 3, half=False), draw(n, k, height, width)
+    x, w = x.requires_grad_(), w.requires_grad_()
+    exact = x.detach().double().requires_grad_(), rounded(w.detach()).requires_grad_()
+    F.conv2d(*exact, padding=1).backward(g.double())
+    conv3x3(x, w).backward(g)
+    torch.testing.assert_close(x.grad.double(), exact[0].grad, rtol=2**-8, atol=1e-4)
+    torch.testing.assert_close(w.grad.double(), exact[1].grad, rtol=1e-5, atol=1e-3)
+    assert w.grad.dtype is torch.float32
+
+
+@on_gpu
+def test_the_gradient_of_the_weights_is_the_same_every_time() -> None:
+    x, g = draw(64, 16, 32, 32), draw(64, 16, 32, 32)
+    first = weight_gradient(x, g)
+    assert all(torch.equal(weight_gradient(x, g), first) for _ in range(3))
+
+
+@on_gpu
+def test_gradients_of_gradients_are_those_of_torch() -> None:
+    x, w, g = draw(4, 16, 6, 8), draw(16, 16, 3, 3, half=False), draw(4, 16, 6, 8)
+    w = w.bfloat16().float()
+
+    def second(convolve, x: Tensor, w: Tensor) -> list[Tensor]:
+        x, w = x.requires_grad_(), w.requires_grad_()
+        first = torch.autograd.grad((convolve(x, w) * g.to(x.dtype)).sum(), (x, w), create_graph=True)
+        return list(torch.autograd.grad(sum(each.float().square().sum() for each in first), (x, w)))
+
+    ours = second(conv3x3, x.clone(), w.clone())
+    theirs = second(lambda a, b: F.conv2d(a, b, padding=1), x.double(), w.double())
+    for got, wanted in zip(ours, theirs, strict=True):
+        assert (got.double() - wanted).norm() < 0.01 * wanted.norm()
+
+
+@on_gpu
+def test_torch_finds_nothing_wrong_with_the_operators() -> None:
+    x, w, g = draw(2, 16, 4, 4), draw(32, 16, 3, 3, half=False), draw(2, 32, 4, 4)
+    for operator, inputs in ((conv3x3, (x, w)), (input_gradient, (g, w)), (weight_gradient, (x, g))):
+        torch.library.opcheck(operator, tuple(each.clone().requires_grad_() for each in inputs))
+
+
+@on_gpu
+def test_what_does_not_fit_goes_to_torch() -> None:
+    conv = Conv3x3(16, 16, 3, padding=1, bias=False).cuda()
+    assert not fits(torch.rand(2, 16, 4, 4, device="cuda"))
+    for shape in ((2, 16, 4, 5), (0, 16, 4, 4)):
+        x = torch.rand(shape, device="cuda")
+        assert not fits(x.bfloat16())
+        with torch.autocast("cuda", torch.bfloat16):
+            assert torch.equal(conv(x.bfloat16()), F.conv2d(x.bfloat16(), conv.weight.bfloat16(), padding=1))
+
+
+@on_gpu
+def test_a_training_learns_what_it_learns_with_torchs_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """32 images by heart: after some epochs both have nearly no loss, and in the first step it is the same."""
+    torch.manual_seed(0)
+    start = ResNet(4, ((2, 16, 1), (2, 32, 2)))
+    images = torch.randint(0, 256, (32, 3, 16, 16), dtype=torch.uint8, device="cuda")
+    labels = torch.arange(32, device="cuda") % 4
+    plan = Plan(25, 32, SGD(), Constant(0.05), precision="bfloat16", compile=True)
+    called = []
+    monkeypatch.setattr(module, "_by_kernels", lambda conv, make=module._by_kernels: called.append(conv) or make(conv))
+
+    def losses() -> list[float]:
+        model = in_layout(copy.deepcopy(start).cuda(), plan)
+        log = fit(model, XE(), DeviceLoader(images.contiguous(memory_format=plan.layout), labels, 32), plan).log
+        return [entry["loss"]["xe"] for entry in log]
+
+    ours = losses()
+    assert len(called) == 7
+    monkeypatch.setattr(module, "CHANNELS", ())
+    theirs = losses()
+    assert len(called) == 7
+    assert abs(ours[0] - theirs[0]) < 0.01
+    assert max(ours[-1], theirs[-1]) < 0.05 < ours[0]
