@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from toys import ConvNet, Smooth, sentences
@@ -198,3 +199,31 @@ def test_the_profiler_of_the_bench_says_nothing(capfd) -> None:
     busy = [_busy(work, torch.device("cuda")) for _ in range(2)]
     assert all(0 < share < 1.5 for share in busy if share is not None) and None not in busy
     assert "Profiler clears" not in capfd.readouterr().err
+
+
+def test_many_sets_are_tested_by_a_compiled_model_with_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from miniature import EXPERIMENT
+
+    from poise import ResNet
+    from poise.data.task import Examples, Task
+    from poise.experiments import judge
+
+    torch.manual_seed(0)
+    model = ResNet(4, ((2, 16, 1), (2, 32, 2))).cuda().to(memory_format=torch.channels_last)
+    draw = torch.Generator().manual_seed(1)
+    images = torch.randint(0, 256, (5000, 3, 16, 16), dtype=torch.uint8, generator=draw)
+    with torch.no_grad():
+        logits = model.eval()(images.cuda() / 255)
+        model.head.bias -= logits.mean(0)  # so that it gives all four answers
+        y = (logits - logits.mean(0)).argmax(1).cpu().numpy()
+    x = images.permute(0, 2, 3, 1).numpy()
+    assert np.bincount(y).min() > 500
+    task = Task(Examples(x, y), None, {"clean": lambda device: Examples(x, y)}, 4)
+    plan = dataclasses.replace(EXPERIMENT.plan, precision="bfloat16", compile=True)
+    device, found = torch.device("cuda"), []
+    for many in (50, 1):
+        monkeypatch.setattr(judge, "_MANY", many)
+        scores = judge.Judge(dataclasses.replace(EXPERIMENT, plan=plan), task, device).at_the_end(model)["scores"]
+        found.append(scores["clean"])
+        assert "embed" not in vars(model)
+    assert min(found) > 0.9 and abs(found[0] - found[1]) < 0.02

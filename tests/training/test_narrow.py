@@ -2,10 +2,10 @@
 
 import contextlib
 import copy
-import importlib.util
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,11 +17,11 @@ from poise.data.loader import DeviceLoader
 from poise.schedules import Constant
 from poise.training import narrow as module
 from poise.training.loop import fit
-from poise.training.narrow import Conv3x3, conv3x3, fits, input_gradient, narrow, weight_gradient
+from poise.training.narrow import Conv3x3, conv3x3, fits, has_room, input_gradient, narrow, weight_gradient
 from poise.training.plan import SGD, Plan, in_layout
 
 on_gpu = pytest.mark.skipif(
-    not torch.cuda.is_available() or importlib.util.find_spec("triton") is None, reason="needs a CUDA device and Triton"
+    not torch.cuda.is_available() or not has_room(torch.device("cuda")), reason="needs a GPU like an H200, and Triton"
 )
 sizes = pytest.mark.parametrize(
     ("c", "k", "height", "width", "n"),
@@ -30,15 +30,15 @@ sizes = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: object())
+def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "has_room", lambda device: True)
 
 
 def kinds(model: nn.Module) -> list[type]:
     return [type(each) for each in model.modules()]
 
 
-@pytest.mark.usefixtures("with_triton")
+@pytest.mark.usefixtures("anywhere")
 def test_those_of_resnet56_are_found() -> None:
     model = resnet56(10)
     with narrow(model):
@@ -46,7 +46,7 @@ def test_those_of_resnet56_are_found() -> None:
     assert [each.in_channels for each in found] == [16] * 18 + [32] * 17
 
 
-@pytest.mark.usefixtures("with_triton")
+@pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize(
     "conv",
     [
@@ -70,7 +70,7 @@ def test_any_other_is_left_alone(conv: nn.Module) -> None:
         assert model[0] is conv
 
 
-@pytest.mark.usefixtures("with_triton")
+@pytest.mark.usefixtures("anywhere")
 def test_the_models_own_come_back_with_the_weights_of_then() -> None:
     model = resnet56(10)
     before, weights = kinds(model), list(model.parameters())
@@ -86,7 +86,7 @@ def test_the_models_own_come_back_with_the_weights_of_then() -> None:
     assert (model.blocks[0].conv1.weight == 2).all()
 
 
-@pytest.mark.usefixtures("with_triton")
+@pytest.mark.usefixtures("anywhere")
 def test_on_a_cpu_nothing_changes() -> None:
     model, x = resnet56(10).eval(), torch.rand(2, 3, 32, 32)
     plain = model(x)
@@ -95,12 +95,21 @@ def test_on_a_cpu_nothing_changes() -> None:
         assert list(model.state_dict()) == list(resnet56(10).state_dict())
 
 
-def test_without_triton_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+def test_a_cpu_has_no_room_for_them() -> None:
     model = resnet56(10)
     before = kinds(model)
     with narrow(model):
         assert kinds(model) == before
+
+
+@pytest.mark.parametrize(
+    ("memory", "triton", "room"), [(232_448, object(), True), (232_448, None, False), (166_912, object(), False)]
+)
+def test_room_is_that_of_an_h200(memory: int, triton: object, room: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(shared_memory_per_block_optin=memory)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(module, "find_spec", lambda name: triton)
+    assert has_room(torch.device("cuda")) is room
 
 
 def test_the_kernels_give_torchs_numbers_in_tritons_interpreter() -> None:

@@ -31,7 +31,7 @@ from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.objectives.xe import XE
 from poise.schedules import Constant
-from poise.training.compiling import compiled
+from poise.training.compiling import compiled, compiles
 from poise.training.engine import Engine
 from poise.training.fleet import FleetLoader, together
 from poise.training.plan import SGD, Adam, Plan, in_layout
@@ -119,7 +119,7 @@ def _by_engine(
     case: Case, device: torch.device, data: DeviceLoader, objective: Any
 ) -> Iterator[Callable[[int], object]]:
     model = _network(case, device)
-    with compiled(model) if case.plan.compile and device.type == "cuda" else nullcontext():
+    with compiled(model) if compiles(model, case.plan, device) else nullcontext():
         optimizer = case.plan.optimizer(model.parameters(), device)
         yield Engine(model, objective, data, optimizer, case.plan).epoch
 

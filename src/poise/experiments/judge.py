@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,10 @@ from poise.experiments.placing import placed
 from poise.experiments.tested import read_tested
 from poise.tokens import Input
 from poise.training.accuracy import count_batches, count_right
+from poise.training.compiling import compiled, compiles
 from poise.training.errors import OutOfTime
+
+_MANY = 50  # sets of 10,000 pictures
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,7 @@ class Judge:
         tested = read_tested(kept, model, self.experiment.task, self.experiment.plan, self.testing, self.task.origins)
         if isinstance(self.task.train, Pictures):
             self.task.train.damaged.update({Path(path): why for path, why in tested.damaged.items()})
-        with _tuned():
+        with _tuned(), compiled(model) if self._compiles(model, len(sets)) else nullcontext():
             for name, make in sets.items():
                 if name in tested.counts:
                     continue
@@ -98,6 +101,11 @@ class Judge:
                     raise OutOfTime(f"the time is over after {after}: the same command goes on")
                 tested.add(name, self._count(model, make(self.device)), self._damaged())
         return {name: tested.counts[name] for name in sets}
+
+    def _compiles(self, model: nn.Module, sets: int) -> bool:
+        """Pictures of a stream come in batches of any size; for a few sets, compiling takes longer than it saves."""
+        streamed = isinstance(self.task.train, Pictures)
+        return sets >= _MANY and not streamed and compiles(model, self.experiment.plan, self.device)
 
     def _damaged(self) -> dict[str, str]:
         """Streamed pictures that a process could not decode, and why."""

@@ -9,6 +9,12 @@ import torch
 from torch import nn
 
 from poise.training.narrow import narrow
+from poise.training.plan import Plan
+
+
+def compiles(model: nn.Module, plan: Plan, device: torch.device) -> bool:
+    """Whether the plan has a model compiled on a device."""
+    return plan.compile and device.type == "cuda" and hasattr(model, "embed")
 
 
 @contextmanager

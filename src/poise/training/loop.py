@@ -27,7 +27,7 @@ from poise.objectives.objective import Objective
 from poise.training.average import Average
 from poise.training.batch_norm import synchronised
 from poise.training.checkpoint import Checkpoint, newest, restore
-from poise.training.compiling import compiled, uncompiled
+from poise.training.compiling import compiled, compiles, uncompiled
 from poise.training.engine import Engine
 from poise.training.errors import OutOfTime, TrainingError
 from poise.training.keeper import Entry, Keeper, order_of
@@ -195,9 +195,8 @@ def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
     over_all = synchronised(model) if plan.sync_batch_norm else nullcontext()
     with over_all, torch.random.fork_rng([device] if device.type == "cuda" else []):
         tuned, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
-        faster = plan.compile and device.type == "cuda" and hasattr(model, "embed")
         try:
-            with compiled(model) if faster else nullcontext():
+            with compiled(model) if compiles(model, plan, device) else nullcontext():
                 yield
         finally:
             torch.backends.cudnn.benchmark = tuned

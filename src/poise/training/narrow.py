@@ -1,9 +1,9 @@
 """Convolutions of few channels by kernels of our own, where a GPU's library has none that fit.
 
-The narrowest tile of cuDNN has 32 columns and waits for 144 products a pixel: of a 3x3 convolution from 16 channels
-to 16, it leaves half of its work and most of the memory's speed unused. That is a third of ResNet-56. `narrow` puts
-Conv3x3 in the place of such convolutions while a model is trained; weights, names and what a checkpoint holds do not
-change, and what the kernels do not fit (float32, a CPU, another size) goes to torch as ever.
+The narrowest tile of cuDNN has 32 columns. Of a 3x3 convolution to 16 channels it throws half away, and takes several
+times as long as the memory needs to bring the pictures. `narrow` puts Conv3x3 in the place of such convolutions while a
+model is trained or tested; weights, names and what a checkpoint holds do not change, and what the kernels are not made
+for (float32, a CPU, another size) goes to torch as ever.
 
 The three kernels are linear in both arguments, and each is the derivative of another, so gradients of any order work.
 """
@@ -18,7 +18,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-CHANNELS = (16, 32)  # with more, cuDNN is as fast
+CHANNELS = (16, 32)  # tiles of more do not fit
+_ROOM = 227 * 1024  # bytes that a program may share on a processor of an H100 or H200, where the tiles were measured
 
 
 @torch.library.custom_op("poise::conv3x3", mutates_args=(), device_types="cuda")
@@ -105,6 +106,14 @@ def fits(x: Tensor) -> bool:
     return half and x.ndim == 4 and x.shape[3] % 2 == 0 and 0 < x.numel() < 2**31
 
 
+def has_room(device: torch.device) -> bool:
+    """Whether a device has Triton, and as much memory on each of its processors as the tiles were made for."""
+    if device.type != "cuda" or find_spec("triton") is None:
+        return False
+    room: int = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+    return room >= _ROOM
+
+
 @contextmanager
 def narrow(model: nn.Module) -> Iterator[None]:
     """The model's narrow convolutions by our kernels inside; its own come back, with the weights of then."""
@@ -112,7 +121,7 @@ def narrow(model: nn.Module) -> Iterator[None]:
         (parent, name, child)
         for parent in model.modules()
         for name, child in parent.named_children()
-        if find_spec("triton") is not None and _is_narrow(child)
+        if _is_narrow(child) and has_room(child.weight.device)
     ]
     try:
         for parent, name, child in places:

@@ -1,0 +1,92 @@
+"""3x3 convolutions of few channels: our kernels against cuDNN's fastest ones, and against the speed of the memory.
+
+    python benchmarks/narrow.py
+
+The stages of ResNet-56 with 16 and 32 channels, bf16, channels last: what comes out, the gradient of what went in and
+the gradient of the weights. cuDNN tries all its kernels first. A CUDA graph holds the repeats, so that the host does
+not count. *floor* is the time of a copy of the pictures, which reads and writes them once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from places import present, some, to_write
+from torch import Tensor
+
+from poise.experiments.environment import surroundings
+from poise.training.narrow import conv3x3, input_gradient, weight_gradient
+
+STAGES = ((16, 32), (32, 16))  # channels, side
+
+
+def microseconds(work: Callable[[], object], repeats: int) -> float:
+    """Of one, in a graph of so many."""
+    for _ in range(3):
+        work()
+    torch.cuda.synchronize()
+    graph, begin, end = torch.cuda.CUDAGraph(), torch.cuda.Event(True), torch.cuda.Event(True)
+    with torch.cuda.graph(graph):
+        for _ in range(repeats):
+            work()
+    graph.replay()
+    begin.record()
+    graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / repeats * 1000
+
+
+def stage(channels: int, side: int, batch: int, repeats: int, device: str) -> list[dict[str, float | str]]:
+    def pictures() -> Tensor:
+        drawn = torch.randn(batch, channels, side, side, device=device, dtype=torch.bfloat16)
+        return drawn.contiguous(memory_format=torch.channels_last)
+
+    def back(*which: bool) -> object:
+        ones = [1, 1]
+        return torch.ops.aten.convolution_backward(g, x, half, None, ones, ones, ones, False, [0, 0], 1, which)
+
+    x, g, copy = pictures(), pictures(), pictures()
+    w = torch.randn(channels, channels, 3, 3, device=device).contiguous(memory_format=torch.channels_last)
+    half = w.bfloat16()
+    floor = microseconds(lambda: copy.copy_(x), repeats)
+    ways = {
+        "out": (lambda: conv3x3(x, w), lambda: F.conv2d(x, half, padding=1)),
+        "gradient of the input": (lambda: input_gradient(g, w), lambda: back(True, False, False)),
+        "gradient of the weights": (lambda: weight_gradient(x, g), lambda: back(False, True, False)),
+    }
+    size = {"channels": channels, "side": side, "batch": batch, "floor": floor}
+    return [
+        {**size, "what": what, "ours": microseconds(ours, repeats), "cudnn": microseconds(cudnn, repeats)}
+        for what, (ours, cudnn) in ways.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", type=present, default="cuda")
+    parser.add_argument("--batch", type=some, default=1024)
+    parser.add_argument("--repeats", type=some, default=50)
+    parser.add_argument("--out", type=to_write)
+    arguments = parser.parse_args()
+    if torch.device(arguments.device).type != "cuda":
+        parser.error("--device: the kernels run on a GPU")
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 0
+    asked = arguments.batch, arguments.repeats, arguments.device
+    found = [row for channels, side in STAGES for row in stage(channels, side, *asked)]
+    print("| channels | what | ours, µs | cuDNN, µs | cuDNN / ours | floor, µs |\n|---:|---|---:|---:|---:|---:|")
+    for row in found:
+        ours, cudnn, floor = row["ours"], row["cudnn"], row["floor"]
+        times = f"{ours:.0f} | {cudnn:.0f} | {cudnn / ours:.1f} | {floor:.0f}"
+        print(f"| {row['channels']} | {row['what']} | {times} |")
+    if arguments.out:
+        facts = {**surroundings(torch.device(arguments.device)), "cudnn": torch.backends.cudnn.version()}
+        arguments.out.write_text(json.dumps({**facts, "rows": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
