@@ -4,7 +4,8 @@
 
 The stages of ResNet-56 with 16 and 32 channels, bf16, channels last: what comes out, the gradient of what went in and
 the gradient of the weights. cuDNN tries all its kernels first. A CUDA graph holds the repeats, so that the host does
-not count. *floor* is the time of a copy of the pictures, which reads and writes them once.
+not count. *floor* is the time of a copy of the pictures, which reads and writes them once; all of them see what a large
+cache still has of the last repeat.
 """
 
 from __future__ import annotations

@@ -131,7 +131,8 @@ def cost(results: Results, path: Path) -> None:
         colour = colour_of(results, method)
         axis.plot(minutes, accuracy, "o", color=colour)
         gain, more = accuracy - base[1], minutes - base[0]
-        price = f": {60 * more / gain:+.0f} s a point" if method != "XE" and gain > 0.5 else ""
+        seconds = 60 * more / gain if gain > 0.5 else 0.0
+        price = f": {seconds:+.{0 if seconds > 9.5 else 1}f} s a point" if method != "XE" and gain > 0.5 else ""
         place = max(accuracy, place)
         line = {"arrowstyle": "-", "color": colour, "alpha": 0.4}
         axis.annotate(f"{method}{price}", (minutes, accuracy), (1.08 * right, place), fontsize=8, arrowprops=line)

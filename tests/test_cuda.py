@@ -220,10 +220,12 @@ def test_many_sets_are_tested_by_a_compiled_model_with_the_same_counts(monkeypat
     assert np.bincount(y).min() > 500
     task = Task(Examples(x, y), None, {"clean": lambda device: Examples(x, y)}, 4)
     plan = dataclasses.replace(EXPERIMENT.plan, precision="bfloat16", compile=True)
-    device, found = torch.device("cuda"), []
-    for many in (50, 1):
+    device, found, calls = torch.device("cuda"), [], []
+    compile_it = judge.compiled
+    monkeypatch.setattr(judge, "compiled", lambda model: calls.append(model) or compile_it(model))
+    for many, times in ((50, 0), (1, 1)):
         monkeypatch.setattr(judge, "_MANY", many)
         scores = judge.Judge(dataclasses.replace(EXPERIMENT, plan=plan), task, device).at_the_end(model)["scores"]
         found.append(scores["clean"])
-        assert "embed" not in vars(model)
+        assert len(calls) == times and "embed" not in vars(model)
     assert min(found) > 0.9 and abs(found[0] - found[1]) < 0.02

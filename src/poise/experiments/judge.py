@@ -103,7 +103,8 @@ class Judge:
         return {name: tested.counts[name] for name in sets}
 
     def _compiles(self, model: nn.Module, sets: int) -> bool:
-        """Pictures of a stream come in batches of any size; for a few sets, compiling takes longer than it saves."""
+        """Pictures of a stream come in batches of any size; for a few sets, compiling takes longer than it saves. Those
+        that are behind a run count, so that it ends as it began."""
         streamed = isinstance(self.task.train, Pictures)
         return sets >= _MANY and not streamed and compiles(model, self.experiment.plan, self.device)
 

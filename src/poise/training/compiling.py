@@ -13,13 +13,14 @@ from poise.training.plan import Plan
 
 
 def compiles(model: nn.Module, plan: Plan, device: torch.device) -> bool:
-    """Whether the plan has a model compiled on a device."""
-    return plan.compile and device.type == "cuda" and hasattr(model, "embed")
+    """Whether the plan has a model compiled on a device; an embed that is a module has names in checkpoints to keep."""
+    return plan.compile and device.type == "cuda" and hasattr(model, "embed") and "embed" not in model._modules
 
 
 @contextmanager
 def compiled(model: nn.Module) -> Iterator[None]:
     """The model's embed compiled inside; its own comes back."""
+    own = vars(model).get("embed")
     with narrow(model), _many_passes():
         # Every pass has one batch size: shapes left open, after the second size, would cost speed.
         model.embed = torch.compile(model.embed, dynamic=False)  # type: ignore[assignment, arg-type]
@@ -27,6 +28,8 @@ def compiled(model: nn.Module) -> Iterator[None]:
             yield
         finally:
             del model.embed
+            if own is not None:
+                model.embed = own
 
 
 @contextmanager

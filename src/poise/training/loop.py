@@ -190,7 +190,7 @@ def _train(
 
 @contextmanager
 def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
-    """The caller's random state, cuDNN's setting and the model's own embed and batch norms come back."""
+    """The caller's random state, cuDNN's setting and the model's own embed, convolutions and batch norms come back."""
     device = data.labels.device
     over_all = synchronised(model) if plan.sync_batch_norm else nullcontext()
     with over_all, torch.random.fork_rng([device] if device.type == "cuda" else []):

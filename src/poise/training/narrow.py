@@ -1,11 +1,12 @@
 """Convolutions of few channels by kernels of our own, where a GPU's library has none that fit.
 
 The narrowest tile of cuDNN has 32 columns. Of a 3x3 convolution to 16 channels it throws half away, and takes several
-times as long as the memory needs to bring the pictures. `narrow` puts Conv3x3 in the place of such convolutions while a
-model is trained or tested; weights, names and what a checkpoint holds do not change, and what the kernels are not made
+times as long as the memory needs to bring the pictures. `narrow` makes such convolutions a Conv3x3 while a model is
+trained or tested; weights, names, hooks and what a checkpoint holds do not change, and what the kernels are not made
 for (float32, a CPU, another size) goes to torch as ever.
 
-The three kernels are linear in both arguments, and each is the derivative of another, so gradients of any order work.
+The three operators are linear in both arguments, and each is the derivative of another, so that gradients of gradients
+work, too; forward-mode derivatives do not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def conv3x3(x: Tensor, w: Tensor) -> Tensor:
     """x [N, C, H, W] in half precision by w [K, C, 3, 3], which is rounded to it: [N, K, H, W]."""
     from poise.training.narrow_kernels import convolved
 
-    return convolved(_channels_last(x), _channels_last(w))
+    with torch.cuda.device(x.device):  # Triton asks for the one of the day
+        return convolved(_channels_last(x), _channels_last(w))
 
 
 @torch.library.custom_op("poise::conv3x3_input_gradient", mutates_args=(), device_types="cuda")
@@ -35,7 +37,8 @@ def input_gradient(gradient: Tensor, w: Tensor) -> Tensor:
     """Of x [N, C, H, W], for the gradient [N, K, H, W] of what came out."""
     from poise.training.narrow_kernels import convolved
 
-    return convolved(_channels_last(gradient), _channels_last(w), back=True)
+    with torch.cuda.device(gradient.device):
+        return convolved(_channels_last(gradient), _channels_last(w), back=True)
 
 
 @torch.library.custom_op("poise::conv3x3_weight_gradient", mutates_args=(), device_types="cuda")
@@ -43,7 +46,8 @@ def weight_gradient(x: Tensor, gradient: Tensor) -> Tensor:
     """Of w [K, C, 3, 3], in float32."""
     from poise.training.narrow_kernels import weight_gradient as summed
 
-    return summed(_channels_last(x), _channels_last(gradient))
+    with torch.cuda.device(x.device):
+        return summed(_channels_last(x), _channels_last(gradient))
 
 
 @conv3x3.register_fake
@@ -91,7 +95,7 @@ weight_gradient.register_autograd(_weight_gradient_back, setup_context=_keep)
 
 
 class Conv3x3(nn.Conv2d):
-    """nn.Conv2d of few channels, by our kernels where they fit."""
+    """nn.Conv2d of few channels, by our kernels where they fit; a copy of it is an nn.Conv2d."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not fits(x):
@@ -99,11 +103,19 @@ class Conv3x3(nn.Conv2d):
         out: Tensor = conv3x3(x, self.weight)
         return out
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _blank, (), vars(self)
+
+
+def _blank() -> nn.Conv2d:
+    """To be filled with the state of another."""
+    return nn.Conv2d.__new__(nn.Conv2d)
+
 
 def fits(x: Tensor) -> bool:
-    """Whether the kernels take x [N, C, H, W]: half precision, pairs of pixels, and places that 32 bits can count."""
-    half = x.is_cuda and x.dtype in (torch.bfloat16, torch.float16)
-    return half and x.ndim == 4 and x.shape[3] % 2 == 0 and 0 < x.numel() < 2**31
+    """Whether the kernels take x [N, C, H, W]: pairs of pixels in bfloat16, and places that 32 bits can count, twice as
+    many where 16 channels become 32."""
+    return x.is_cuda and x.dtype is torch.bfloat16 and x.ndim == 4 and x.shape[3] % 2 == 0 and 0 < x.numel() < 2**30
 
 
 def has_room(device: torch.device) -> bool:
@@ -116,21 +128,15 @@ def has_room(device: torch.device) -> bool:
 
 @contextmanager
 def narrow(model: nn.Module) -> Iterator[None]:
-    """The model's narrow convolutions by our kernels inside; its own come back, with the weights of then."""
-    places = [
-        (parent, name, child)
-        for parent in model.modules()
-        for name, child in parent.named_children()
-        if _is_narrow(child) and has_room(child.weight.device)
-    ]
+    """The model's narrow convolutions by our kernels inside: they change their class, and nothing else."""
+    found = [each for each in model.modules() if _is_narrow(each) and has_room(each.weight.device)]
     try:
-        for parent, name, child in places:
-            setattr(parent, name, _by_kernels(child))
+        for conv in found:
+            conv.__class__ = Conv3x3
         yield
     finally:
-        for parent, name, child in places:
-            child.training = getattr(parent, name).training
-            setattr(parent, name, child)
+        for conv in found:
+            conv.__class__ = nn.Conv2d
 
 
 def _is_narrow(module: nn.Module) -> TypeGuard[nn.Conv2d]:
@@ -140,13 +146,6 @@ def _is_narrow(module: nn.Module) -> TypeGuard[nn.Conv2d]:
     shape = (module.kernel_size, module.stride, module.padding, module.dilation, module.groups)
     sizes = {module.in_channels, module.out_channels}
     return shape == ((3, 3), (1, 1), (1, 1), (1, 1), 1) and sizes <= set(CHANNELS)
-
-
-def _by_kernels(conv: nn.Conv2d) -> Conv3x3:
-    """The same convolution: its weights are shared, not copied."""
-    made = Conv3x3(conv.in_channels, conv.out_channels, 3, padding=1, bias=False, device="meta")
-    made._parameters, made.training = conv._parameters, conv.training
-    return made
 
 
 def _channels_last(x: Tensor) -> Tensor:
