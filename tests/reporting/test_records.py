@@ -56,6 +56,15 @@ def test_all_experiments_below_a_folder(tmp_path: Path) -> None:
     assert load(tmp_path / "synthetic-mnist")[0].experiment == found["synthetic-mnist"].experiment
 
 
+def test_an_experiment_that_was_run_twice_is_told_apart_by_its_folder(tmp_path: Path) -> None:
+    mnist(tmp_path, seeds=2), mnist(tmp_path / "again", seeds=2), cifar(tmp_path, seeds=2)
+    found = [results.experiment.title for results in load(tmp_path)]
+    table = "Synthetic MNIST (Table 1), in "
+    assert (
+        found[0] == f"{table}again/synthetic-mnist" and found[2] == f"{table}synthetic-mnist" and ", in" not in found[1]
+    )
+
+
 def test_an_experiment_inside_another_keeps_its_records(tmp_path: Path) -> None:
     folder = mnist(tmp_path, seeds=2)
     cifar(folder / "extra", seeds=1)

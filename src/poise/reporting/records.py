@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,18 @@ def load(folder: Path) -> list[Results]:
     found = [_results(home, homes) for home in homes]
     if not any(results.records for results in found):
         raise RecordError(f"{folder} holds no {RECORD}: no run has finished yet")
-    return [results for results in found if results.records]
+    return _told_apart([results for results in found if results.records], folder)
+
+
+def _told_apart(found: list[Results], folder: Path) -> list[Results]:
+    """Where an experiment was run twice, each title says in which folder."""
+    titles = [results.experiment.title for results in found]
+    return [
+        replace(each, experiment=replace(each.experiment, title=f"{title}, in {each.folder.relative_to(folder)}"))
+        if titles.count(title) > 1
+        else each
+        for each, title in zip(found, titles, strict=True)
+    ]
 
 
 def _below(folder: Path, name: str) -> list[Path]:
