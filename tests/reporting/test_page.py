@@ -134,6 +134,7 @@ def test_scales_and_ticks() -> None:
     assert Scale(0.01, 1, 0, 100, logarithmic=True)(0.1) == pytest.approx(50)
     assert Scale(0, 1, 0, 1).ticks() == [0, 0.25, 0.5, 0.75, 1] and Scale(2, 2, 0, 1).ticks() == [2]
     assert Scale(-0.011, 0.021, 0, 1).ticks(3) == [0, 0.02]
+    assert Scale(-0.6, 0.92, 0, 1).ticks(3) == [-0.5, 0, 0.5]  # steps of 1 would leave 0 alone
     assert Scale(0.01, 2, 0, 1, logarithmic=True).ticks() == pytest.approx([0.01, 0.03, 0.1, 0.3, 1])
     assert scale_of([3, 3], 0, 1)(3) == pytest.approx(0.5) and scale_of([0.0], 0, 1)(0) == pytest.approx(0.5)
     assert [short(v) for v in (0, 0.25, -0.5, 400, 2.5e-4, 1e6)] == ["0", ".25", "-.5", "400", "2.5e-4", "1e6"]

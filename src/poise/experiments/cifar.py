@@ -34,6 +34,10 @@ from poise.schedules import Ramp, Steps
 from poise.training.plan import SGD, Plan
 
 CLASSES = {"cifar10": 10, "cifar100": 100}
+NAMES = {
+    "cifar10": ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+    "cifar100": (),  # a hundred do not fit under bars
+}
 TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 WEIGHT_DECAY = {"cifar10": 5e-4, "cifar100": 5e-4}  # not in the paper; the sweep's best on CIFAR-10
 GROUPS = (

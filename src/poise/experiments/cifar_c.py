@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from poise.data.task import Examples, Make, Task
-from poise.experiments.cifar import CLASSES, GROUPS, TITLES, Cifar, Settings, methods, network_of, parts, plan_of
+from poise.experiments.cifar import CLASSES, GROUPS, NAMES, TITLES, Cifar, Settings, methods, network_of, parts, plan_of
 from poise.experiments.experiment import Column, Experiment
 from poise.experiments.lengths import Length
 from poise.experiments.paper_cifar_c import PAPER
@@ -82,6 +82,7 @@ def table(data: str, length: Length) -> Experiment:
             f"{kind}, one by one": tuple(Column(name, _scores((name,))) for name in of) for kind, of in kinds.items()
         },
         seeds=2 if quick else 5,
+        class_names=NAMES[data],
         paper=PAPER[data],
         overlaps=dict.fromkeys(_NOISY, NOISES),
     )

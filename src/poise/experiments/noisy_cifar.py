@@ -23,6 +23,7 @@ from poise.data.task import Examples, Make, Task
 from poise.experiments.cifar import (
     CLASSES,
     GROUPS,
+    NAMES,
     TITLES,
     Cifar,
     Settings,
@@ -134,6 +135,7 @@ def table(data: str, length: Length) -> Experiment:
             ),
         },
         seeds=2 if quick else 5,
+        class_names=NAMES[data],
         paper=PAPER[data],
     )
 

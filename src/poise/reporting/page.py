@@ -62,7 +62,8 @@ def _facts(results: Results) -> Markup:
         f"{len(records)} runs",
         f"seeds {spans(sorted({r.seed for r in records}))}",
     ]
-    facts += [_duration(seconds)] if seconds else []
+    shared = ", shared beginnings counted in each run" if any(record.trunk for record in records) else ""
+    facts += [_duration(seconds) + shared] if seconds else []
     return element("p", *(element("span", fact) for fact in [*facts, *devices, *commits]), class_="facts")
 
 

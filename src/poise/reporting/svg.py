@@ -100,7 +100,8 @@ def _steps(low: float, high: float, count: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
-    return [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
+    found = [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
+    return found if len(found) > 1 else _steps(low, high, count + 1)  # one alone is no scale
 
 
 def _powers(low: float, high: float) -> list[float]:
