@@ -68,9 +68,9 @@ def _(x: Tensor, gradient: Tensor) -> Tensor:
 def _of_both(ctx: Any, first: Any, second: Any) -> tuple[Tensor | None, Tensor | None]:
     """The derivatives of a product whose arguments are kept, where they are asked for."""
     a, b = ctx.saved_tensors
-    return (first(a, b).to(a.dtype) if ctx.needs_input_grad[0] else None), (
-        second(a, b).to(b.dtype) if ctx.needs_input_grad[1] else None
-    )
+    of_first = first(a, b).to(a.dtype) if ctx.needs_input_grad[0] else None
+    of_second = second(a, b).to(b.dtype) if ctx.needs_input_grad[1] else None
+    return of_first, of_second
 
 
 def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
