@@ -94,7 +94,8 @@ def noise(noisy: Results, corrupted: Results | None, path: Path) -> None:
     axes[0, 0].set_ylabel("accuracy")
     handles = axes[0, 0].get_legend_handles_labels()
     axes[0, -1].legend(*handles, fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    finish(figure, path, "accuracy against noise; bands are ± a deviation over seeds")
+    several = any(len(runs) > 1 for results in (noisy, corrupted) if results for runs in results.runs.values())
+    finish(figure, path, "accuracy against noise" + several * "; bands are ± a deviation over seeds")
 
 
 def lines(axis: plt.Axes, results: Results, places: list[float], scores: list[str]) -> None:

@@ -25,7 +25,7 @@ def stepped(optimizer: Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, made
 
 
-@pytest.mark.parametrize("optimizer", [SGD(), Adam()])
+@pytest.mark.parametrize("optimizer", [SGD(), SGD(weight_decay=1e-3, decays="kernels"), Adam()])
 def test_an_optimizer_s_state_lies_as_the_weights_do(optimizer: Optimizer, tmp_path: Path) -> None:
     model, made = stepped(optimizer)
     save(tmp_path, 1, model, made, {})

@@ -17,7 +17,7 @@ from poise.data.loader import DeviceLoader, epoch_seed, on_device
 from poise.training.checkpoint import newest
 from poise.training.errors import OutOfTime, TrainingError
 from poise.training.loop import Fit, fit
-from poise.training.plan import SGD, Adam, Plan
+from poise.training.plan import SGD, Adam, Decays, Plan
 
 PLAN = EXPERIMENT.plan
 FCL = EXPERIMENT.methods[2].objective
@@ -86,7 +86,7 @@ def test_the_log_says_what_happened() -> None:
 
 @pytest.mark.miniature
 @pytest.mark.parametrize("stop", [1, 2, 3])
-@pytest.mark.parametrize("optimizer", [Adam(), SGD(weight_decay=1e-3)])
+@pytest.mark.parametrize("optimizer", [Adam(), SGD(weight_decay=1e-3), SGD(weight_decay=1e-3, decays="kernels")])
 def test_a_run_that_stopped_ends_as_if_it_had_not(stop: int, optimizer: object, tmp_path: Path) -> None:
     plan = dataclasses.replace(PLAN, optimizer=optimizer)
     straight, whole = train(plan=plan)
@@ -277,8 +277,9 @@ def test_wrong_plans_are_named() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
+@pytest.mark.parametrize("decays", ["all", "kernels"])
 @pytest.mark.parametrize("objective", [FCL, JensenShannon(FCL, AugMix())], ids=["FCL", "AugMix+FCL"])
-def test_a_captured_epoch_is_the_eager_one(objective: object) -> None:
+def test_a_captured_epoch_is_the_eager_one(objective: object, decays: Decays) -> None:
     """The same rows, draws, rates and weights; kernels add in another order."""
     from poise.training.engine import Engine
 
@@ -286,7 +287,8 @@ def test_a_captured_epoch_is_the_eager_one(objective: object) -> None:
     for captures in (True, False):
         examples = blobs(192, 0)
         loader = DeviceLoader(*on_device(examples.x, examples.y, "cuda"), 32, Standard(1), seed=5)
-        model, optimizer_plan = network().cuda(), dataclasses.replace(PLAN, optimizer=SGD())
+        sgd = SGD(weight_decay=1e-2, decays=decays)
+        model, optimizer_plan = network().cuda(), dataclasses.replace(PLAN, optimizer=sgd)
         optimizer = optimizer_plan.optimizer(model.parameters(), torch.device("cuda"))
         engine = Engine(model, objective, loader, optimizer, optimizer_plan)
         engine._captures = captures

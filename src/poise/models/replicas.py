@@ -38,6 +38,8 @@ class Replicas(nn.Module):
         self.weights = nn.ParameterList(
             nn.Parameter(torch.stack([state[name].detach() for state in states])) for name in self._names
         )
+        for weight in self.weights:
+            weight.axes = weight.ndim - 1  # of one of them: an optimizer may treat biases in its own way
         # In a tuple, or it would be a part of this module: its layers are used, its weights are not.
         self._layers = (deepcopy(networks[0]).to("meta"),)
 

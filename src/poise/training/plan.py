@@ -13,6 +13,7 @@ from poise.choices import require_choice
 from poise.schedules import Schedule
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
+Decays: TypeAlias = Literal["all", "kernels"]
 
 
 class Optimizer(Protocol):
@@ -21,17 +22,33 @@ class Optimizer(Protocol):
     def __call__(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SGD:
-    """Stochastic gradient descent; weight decay acts on every weight."""
+    """Stochastic gradient descent.
+
+    decays  what weight decay acts on: "all" weights, or the "kernels" of convolutions and linear layers, and neither
+            biases nor the scales and shifts of norms.
+    """
 
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 0.0
+    decays: Decays = "all"
+
+    def __post_init__(self) -> None:
+        require_choice("decays", self.decays, "all", "kernels")
+
+    def __repr__(self) -> str:
+        return _repr(self, {"decays": self.decays != "all"})
 
     def __call__(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
+        decayed: list[nn.Parameter] = []
+        free: list[nn.Parameter] = []
+        for parameter in parameters:
+            (decayed if self.decays == "all" or axes_of(parameter) > 1 else free).append(parameter)
+        groups = ({"params": decayed}, {"params": free, "weight_decay": 0.0})
         return torch.optim.SGD(
-            parameters,
+            [group for group in groups if group["params"]],
             momentum=self.momentum,
             nesterov=self.nesterov,
             weight_decay=self.weight_decay,
@@ -84,10 +101,7 @@ class Plan:
         require_choice("precision", self.precision, "float32", "bfloat16")
 
     def __repr__(self) -> str:
-        """A plan does not mention what it leaves out, like the plans of records from before there was such a thing."""
-        later = {"average": self.average is not None, "sync_batch_norm": self.sync_batch_norm}
-        shown = [field.name for field in fields(self) if later.get(field.name, True)]
-        return f"Plan({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        return _repr(self, {"average": self.average is not None, "sync_batch_norm": self.sync_batch_norm})
 
     @property
     def layout(self) -> torch.memory_format:
@@ -99,6 +113,17 @@ def in_layout(model: nn.Module, plan: Plan) -> nn.Module:
     """The model with its weights in the plan's layout."""
     placed: nn.Module = model.to(memory_format=plan.layout)  # type: ignore[call-overload]
     return placed
+
+
+def axes_of(parameter: nn.Parameter) -> int:
+    """Those of the weight itself: replicas of one are stacked, and say so."""
+    return int(getattr(parameter, "axes", parameter.ndim))
+
+
+def _repr(held: Any, later: dict[str, bool]) -> str:
+    """A plan does not mention what it leaves out, like the plans of records from before there was such a thing."""
+    shown = [field.name for field in fields(held) if later.get(field.name, True)]
+    return f"{type(held).__name__}({', '.join(f'{name}={getattr(held, name)!r}' for name in shown)})"
 
 
 def _rate(device: torch.device, capturable: bool) -> dict[str, Any]:

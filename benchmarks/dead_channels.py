@@ -1,0 +1,44 @@
+"""How much of a trained ResNet still computes: what weight decay once took to 0 gets no gradient any more.
+
+    python benchmarks/dead_channels.py results/noisy-cifar10/*/seed-00/model.safetensors
+
+A channel inside a block is dead if its filter in the first convolution has a norm below 1e-3 (it begins with about
+1.4). A block whose channels are all dead is its shortcut alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from places import to_read
+from torch import Tensor
+
+import poise
+from poise.models.resnet import ResNet
+
+DEAD = 1e-3
+
+
+def alive(model: ResNet) -> list[Tensor]:
+    """Per block, which of its inner channels are alive."""
+    return [block.conv1.weight.detach().float().flatten(1).norm(dim=1) >= DEAD for block in model.blocks]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", type=to_read)
+    for path in parser.parse_args().models:
+        try:
+            model = poise.load_model(path)
+        except ValueError as error:
+            raise SystemExit(str(error)) from None
+        if not isinstance(model, ResNet):
+            raise SystemExit(f"{path} is a {type(model).__name__}: this looks into the CIFAR ResNets")
+        blocks = alive(model)
+        dead = [number for number, block in enumerate(blocks) if not block.any()]
+        living, channels = (sum(int(count(block)) for block in blocks) for count in (Tensor.sum, len))
+        print(f"{path}: {living} of {channels} channels alive, {len(dead)} of {len(blocks)} blocks dead: {dead}")
+
+
+if __name__ == "__main__":
+    main()
