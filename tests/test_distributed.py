@@ -35,7 +35,7 @@ from poise import (
     split,
 )
 from poise.data.loader import DeviceLoader
-from poise.distributed import gather, rank, start, sum_over_processes, world_size
+from poise.distributed import gather, mean_over_processes, rank, start, sum_over_processes, world_size
 from poise.training.accuracy import count_right
 from poise.training.batch_norm import SyncBatchNorm, synchronised
 from poise.training.engine import Engine
@@ -80,7 +80,7 @@ def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def _all(number: int, size: int) -> dict[str, Any]:
-    works = (_gradients, _gathered, _trains_with_batch_norm, _norms, _norms_on_a_gpu, _counts, _fits, _apart)
+    works = (_gradients, _gathered, _trains_with_batch_norm, _norms, _norms_on_a_gpu, _counts, _fits, _apart, _means)
     return {work.__name__: work(number, size) for work in (*works, goes_on, judged)}
 
 
@@ -289,6 +289,19 @@ def test_counts_of_all_processes_are_those_of_one_to_the_last_example(several: l
     assert [int(counts[:, 1].sum()) for counts in expected] == [29, 28, 3]
     for process in several:
         assert all(torch.equal(a, b) for a, b in zip(process["_counts"], expected, strict=True))
+
+
+def _means(number: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    drawn = torch.randn(1000, generator=torch.Generator().manual_seed(number))
+    return mean_over_processes(drawn), mean_over_processes(drawn[:7])
+
+
+@pytest.mark.miniature
+def test_the_mean_of_a_part_is_the_part_of_the_mean(several: list[dict[str, Any]]) -> None:
+    for whole, part in (each["_means"] for each in several):
+        assert torch.equal(whole, several[0]["_means"][0]) and torch.equal(part, whole[:7])
+        drawn = [torch.randn(1000, generator=torch.Generator().manual_seed(n)) for n in range(len(several))]
+        torch.testing.assert_close(whole, torch.stack(drawn).mean(0))
 
 
 @pytest.mark.miniature

@@ -107,7 +107,7 @@ class Engine:
 
     def so_far(self, batch: int) -> Tensor:
         """The parts of the loss before a batch [batch, parts, R], on the CPU; asked for by all processes."""
-        return mean_over_processes(self._tables.log[:batch].clone()).cpu()
+        return mean_over_processes(self._tables.log[:batch]).to("cpu", copy=True)
 
     def _by_name(self, log: Tensor, names: list[str]) -> dict[str, Tensor]:
         log = log[:, :, 0] if self._data.replicas == 1 else log
