@@ -3,7 +3,8 @@
     python benchmarks/dead_channels.py results/noisy-cifar10/*/seed-00/model.safetensors
 
 A channel inside a block is dead if its filter in the first convolution has a norm below 1e-3 (it begins with about
-1.4). A block whose channels are all dead is its shortcut alone.
+1.4; other thresholds move the count by some channels). A block whose channels are all dead is its shortcut and a
+constant; blocks are counted from 0.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from poise.models.resnet import ResNet
 DEAD = 1e-3
 
 
-def alive(model: ResNet) -> list[Tensor]:
-    """Per block, which of its inner channels are alive."""
-    return [block.conv1.weight.detach().float().flatten(1).norm(dim=1) >= DEAD for block in model.blocks]
+def dead_of(model: ResNet) -> list[Tensor]:
+    """Per block, which of its inner channels are dead."""
+    return [block.conv1.weight.detach().float().flatten(1).norm(dim=1) < DEAD for block in model.blocks]
 
 
 def main() -> None:
@@ -34,10 +35,10 @@ def main() -> None:
             raise SystemExit(str(error)) from None
         if not isinstance(model, ResNet):
             raise SystemExit(f"{path} is a {type(model).__name__}: this looks into the CIFAR ResNets")
-        blocks = alive(model)
-        dead = [number for number, block in enumerate(blocks) if not block.any()]
-        living, channels = (sum(int(count(block)) for block in blocks) for count in (Tensor.sum, len))
-        print(f"{path}: {living} of {channels} channels alive, {len(dead)} of {len(blocks)} blocks dead: {dead}")
+        blocks = dead_of(model)
+        gone = [number for number, block in enumerate(blocks) if block.all()]
+        living, channels = (sum(int(count(block)) for block in blocks) for count in (lambda block: (~block).sum(), len))
+        print(f"{path}: {living} of {channels} channels alive, {len(gone)} of {len(blocks)} blocks dead: {gone}")
 
 
 if __name__ == "__main__":

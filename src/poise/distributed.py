@@ -93,13 +93,13 @@ def sum_over_processes(x: Tensor) -> Tensor:
 
 
 def mean_over_processes(x: Tensor) -> Tensor:
-    """The mean of x, added up by rank: the order in which an all-reduce adds depends on the place in x and on its
-    length, so that the mean of a part would not be the part of the mean."""
+    """The mean of x, added up by rank, in double precision: the order in which an all-reduce adds depends on the place
+    in x and on its length, so that the mean of a part would not be the part of the mean."""
     if world_size() == 1:
         return x
     held = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(world_size())]
     dist.all_gather(held, x.contiguous())
-    return sum(held[1:], start=held[0]) / world_size()
+    return (sum(held[1:], start=held[0].double()) / world_size()).to(x.dtype)
 
 
 def gather(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -56,6 +56,27 @@ def test_the_report_lies_in_the_folder_by_default(tmp_path: Path, monkeypatch, c
     assert "CIFAR-10-C" in (tmp_path / "all.html").read_text()
 
 
+def test_runs_that_were_only_validated_have_no_table(tmp_path: Path, monkeypatch) -> None:
+    folder = cifar(tmp_path, seeds=1)
+    for path in folder.glob("*/*/record.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "scores": {"validation+UN": 0.5}}))
+    described = json.loads((folder / "experiment.json").read_text())
+    described["details"] = {"fog": [{"name": "fog", "of": ["fog/1"]}]}
+    (folder / "experiment.json").write_text(json.dumps(described))
+    said = f"poise: {tmp_path} holds no run that was tested, as those of a sweep are not: see its sweep.html"
+    assert poise(monkeypatch, "table", tmp_path) == said
+
+
+def test_details_that_nobody_was_tested_on_are_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = cifar(tmp_path, seeds=1)
+    described = json.loads((folder / "experiment.json").read_text())
+    described["details"] = {"hail": [{"name": "hail", "of": ["hail/1"]}], "fog": [{"name": "fog", "of": ["fog/1"]}]}
+    (folder / "experiment.json").write_text(json.dumps(described))
+    assert poise(monkeypatch, "table", folder) == 0
+    shown = capsys.readouterr().out
+    assert "(Table 3): fog" in shown and "hail" not in shown
+
+
 def test_one_document_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     folder = mnist(tmp_path)
     assert poise(monkeypatch, "report", folder, "--json") == 0

@@ -142,7 +142,8 @@ def test_a_run_that_is_out_of_time_goes_on(data: Path) -> None:
 
 
 def test_sweeps_hold_images_out_and_every_path_fits(data: Path) -> None:
-    for name in ("weight-decay", "fcl", "fcl-noise", "cl-gaussian", "xe-gaussian", "patch-gaussian", "gaussian-noise"):
+    names = ("weight-decay", "decays", "fcl", "fcl-noise", "cl-gaussian", "xe-gaussian")
+    for name in (*names, "patch-gaussian", "gaussian-noise"):
         chosen, sweep = shelf.find_sweep("noisy-cifar10", name, "compressed")
         assert chosen == name and sweep.experiment.task.training.held_out == 5000
         rate = sweep.experiment.plan.learning_rate

@@ -242,6 +242,12 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
         fit(LeNet(4, size=16), XE(), data(), PLAN, folder=tmp_path)
 
 
+def test_a_checkpoint_of_another_optimizer_is_refused(tmp_path: Path) -> None:
+    train(plan=dataclasses.replace(PLAN, optimizer=SGD()), folder=tmp_path, until=1)
+    with pytest.raises(TrainingError, match="of another optimizer"):
+        train(plan=dataclasses.replace(PLAN, optimizer=SGD(decays="kernels")), folder=tmp_path)
+
+
 def test_a_run_that_is_out_of_time_keeps_its_last_epoch(tmp_path: Path) -> None:
     straight, _ = train()
     with pytest.raises(OutOfTime, match="over after epoch 1 of 4: the same command goes on"):

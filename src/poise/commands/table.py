@@ -42,12 +42,15 @@ def table(
     if json and format not in (None, Format.json):
         raise typer.BadParameter(f"--json and --format {format} are two formats: take one")
     with failures():
+        from poise.reporting.files import RecordError
         from poise.reporting.formats import FORMATS
         from poise.reporting.records import load
         from poise.reporting.tables import tables_of
         from poise.reporting.text import text
 
         tables = [table for results in load(folder) for table in tables_of(results)]
+        if not any(cell.ours for table in tables for row in table.rows for cell in row.cells):
+            raise RecordError(f"{folder} holds no run that was tested, as those of a sweep are not: see its sweep.html")
         if out is not None:
             write(out, FORMATS[chosen](tables), quiet=json)
         elif chosen == Format.text and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":

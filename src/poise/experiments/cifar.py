@@ -172,10 +172,12 @@ def grids(inner: Experiment) -> dict[str, Sweep]:
     sigmas, noises = {"objective.perturb.sigma": SIGMAS}, ("validation", "validation+UN", "validation+NUN")
     fcl = Sweep(inner, "FCL", {**contrast, "objective.select.k": COUNTS[:3], **sigmas}, seeds=1)
     patches = {"augment.parts.1.size": PATCH_SIZES, "augment.parts.1.sigma": PATCH_SIGMAS}
-    decays = {"plan.optimizer.decays": ("kernels", "all"), "plan.optimizer.weight_decay": WEIGHT_DECAYS}
+    weight_decay = {"plan.optimizer.weight_decay": WEIGHT_DECAYS}
+    decays = {"plan.optimizer.decays": ("all", "kernels"), **weight_decay}
     strengths = {"augment.parts.1.sigma": (0.05, 0.1, 0.15, 0.2, 0.3)}
     return {
-        "weight-decay": Sweep(inner, "XE", decays, seeds=1),
+        "weight-decay": Sweep(inner, "XE", weight_decay, seeds=2),
+        "decays": Sweep(inner, "XE", decays, seeds=1),
         "fcl": fcl,
         "fcl-noise": replace(fcl, score=noises),
         "cl-gaussian": Sweep(inner, "CL+Gaussian", {**contrast, **sigmas}, seeds=1),

@@ -36,6 +36,7 @@ from poise.training.errors import NotFinite, TrainingError
 
 Sampler: TypeAlias = Literal["grid", "tpe"]
 Labels: TypeAlias = dict[str, str]
+_REMEDY = "use another --out, or another --name for a file of yours"
 _PAUSE = 0.05  # seconds: trials are claimed in no time
 _PATIENCE = 100  # proposals in a row that were tried before, after which a sampler has nothing new to say
 
@@ -100,7 +101,7 @@ class Search:
             except (ValueError, KeyError, TypeError):
                 raise TrainingError(f"{path} is damaged: remove it") from None
             if changed:
-                raise TrainingError(f"{path} is of another sweep (there, here): {'; '.join(changed)}; use another name")
+                raise TrainingError(f"{path} is of another sweep (there, here): {'; '.join(changed)}; {_REMEDY}")
             return
         facts = {"name": self.name, "title": sweep.experiment.title, "method": sweep.method}
         scored = {"choices": sweep.labels(), "score": list(sweep.score)}

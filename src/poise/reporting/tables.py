@@ -61,7 +61,7 @@ def tables_of(results: Results) -> list[Table]:
     for number, (title, columns) in enumerate(experiment.details.items()):
         table = _table(results, f"details-{number + 1}", f"{experiment.title}: {title}", columns, ())
         known = tuple(row for row in table.rows if any(cell.ours or cell.paper for cell in row.cells))
-        tables.append(replace(table, rows=known))
+        tables += [replace(table, rows=known)] if known else []
     for number, overlap in enumerate(dict.fromkeys(experiment.overlaps.values())):
         columns = seen_and_unseen(overlap, scores)
         methods = [method for method, names in experiment.overlaps.items() if names == overlap]

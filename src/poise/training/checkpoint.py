@@ -114,6 +114,8 @@ def restore(
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
     for parameter, state in optimizer.state.items():
         for key, value in state.items():
+            if value.numel() != 1 and value.shape != parameter.shape:
+                raise TrainingError("the checkpoint is of another optimizer: its state does not fit the weights")
             if value.shape == parameter.shape:  # a fused step wants it laid out in memory as the weights are
                 state[key] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
     if average is not None:

@@ -99,7 +99,8 @@ class Engine:
             progress(batch)
         as_first(self._model.buffers())
         names = max((self._names[switched_off(weight)] for weight in weights[start:]), key=len)
-        return self._by_name(mean_over_processes(self._tables.log).to("cpu", copy=True), names)
+        own = mean_over_processes(self._tables.log[start:]).to("cpu", copy=True)
+        return self._by_name(own if done is None else torch.cat([done, own]), names)
 
     def parts(self, log: Tensor) -> dict[str, Tensor]:
         """What `so_far` gave, by name."""

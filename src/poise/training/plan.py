@@ -26,8 +26,8 @@ class Optimizer(Protocol):
 class SGD:
     """Stochastic gradient descent.
 
-    decays  what weight decay acts on: "all" weights, or the "kernels" of convolutions and linear layers, and neither
-            biases nor the scales and shifts of norms.
+    decays  what weight decay acts on: "all" weights, or "kernels", those with two axes or more: of convolutions and
+            linear layers, and neither biases nor the scales and shifts of batch norms.
     """
 
     momentum: float = 0.9
