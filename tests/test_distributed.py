@@ -291,15 +291,16 @@ def test_counts_of_all_processes_are_those_of_one_to_the_last_example(several: l
         assert all(torch.equal(a, b) for a, b in zip(process["_counts"], expected, strict=True))
 
 
-def _means(number: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _means(number: int, size: int) -> tuple[torch.Tensor, ...]:
     drawn = torch.randn(1000, generator=torch.Generator().manual_seed(number))
-    return mean_over_processes(drawn), mean_over_processes(drawn[:7])
+    return (whole := mean_over_processes(drawn)), mean_over_processes(drawn[:7]), mean_over_processes(whole)
 
 
 @pytest.mark.miniature
 def test_the_mean_of_a_part_is_the_part_of_the_mean(several: list[dict[str, Any]]) -> None:
-    for whole, part in (each["_means"] for each in several):
-        assert torch.equal(whole, several[0]["_means"][0]) and torch.equal(part, whole[:7])
+    for whole, part, again in (each["_means"] for each in several):
+        assert torch.equal(whole, several[0]["_means"][0])
+        assert torch.equal(part, whole[:7]) and torch.equal(again, whole)
         drawn = [torch.randn(1000, generator=torch.Generator().manual_seed(n)) for n in range(len(several))]
         torch.testing.assert_close(whole, torch.stack(drawn).mean(0))
 

@@ -93,8 +93,8 @@ def sum_over_processes(x: Tensor) -> Tensor:
 
 
 def mean_over_processes(x: Tensor) -> Tensor:
-    """The mean of x, added up by rank, in double precision: the order in which an all-reduce adds depends on the place
-    in x and on its length, so that the mean of a part would not be the part of the mean."""
+    """The mean of x, added up by rank and in double precision: the mean of a part is the part of the mean (not so where
+    an all-reduce adds in an order that depends on place and length), and the mean of equal values is the value."""
     if world_size() == 1:
         return x
     held = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(world_size())]

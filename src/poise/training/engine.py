@@ -99,8 +99,7 @@ class Engine:
             progress(batch)
         as_first(self._model.buffers())
         names = max((self._names[switched_off(weight)] for weight in weights[start:]), key=len)
-        own = mean_over_processes(self._tables.log[start:]).to("cpu", copy=True)
-        return self._by_name(own if done is None else torch.cat([done, own]), names)
+        return self._by_name(mean_over_processes(self._tables.log).to("cpu", copy=True), names)
 
     def parts(self, log: Tensor) -> dict[str, Tensor]:
         """What `so_far` gave, by name."""
