@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 
+import torch
 from places import to_read
 from torch import Tensor
 
@@ -37,8 +38,8 @@ def main() -> None:
             raise SystemExit(f"{path} is a {type(model).__name__}: this looks into the CIFAR ResNets")
         blocks = dead_of(model)
         gone = [number for number, block in enumerate(blocks) if block.all()]
-        living, channels = (sum(int(count(block)) for block in blocks) for count in (lambda block: (~block).sum(), len))
-        print(f"{path}: {living} of {channels} channels alive, {len(gone)} of {len(blocks)} blocks dead: {gone}")
+        alive = ~torch.cat(blocks)
+        print(f"{path}: {alive.sum()} of {len(alive)} channels alive, {len(gone)} of {len(blocks)} blocks dead: {gone}")
 
 
 if __name__ == "__main__":

@@ -97,9 +97,8 @@ def mean_over_processes(x: Tensor) -> Tensor:
     an all-reduce adds in an order that depends on place and length), and the mean of equal values is the value."""
     if world_size() == 1:
         return x
-    held = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(world_size())]
-    dist.all_gather(held, x.contiguous())
-    return (sum(held[1:], start=held[0].double()) / world_size()).to(x.dtype)
+    parts = gather(x)[0].double().chunk(world_size())
+    return (sum(parts[1:], start=parts[0]) / world_size()).to(x.dtype)
 
 
 def gather(x: Tensor) -> tuple[Tensor, Tensor]:
