@@ -152,7 +152,7 @@ def test_the_kernels_give_torchs_numbers_in_tritons_interpreter() -> None:
 import torch, torch.nn.functional as F
 from poise.training.narrow_kernels import convolved, weight_gradient
 from poise.training import narrow_kernels
-narrow_kernels._TILES, narrow_kernels._PROGRAMS = 2, 3  # several programs, and a last tile that is not full
+narrow_kernels._WRITTEN, narrow_kernels._PROGRAMS = 64, 3  # several programs, and last ones that are not full
 for c, k, height, width, n in ((16, 16, 8, 8, 9), (32, 32, 4, 6, 15), (16, 32, 7, 14, 7), (32, 16, 3, 2, 1)):
     shapes = ((n, c, height, width), (k, c, 3, 3), (n, k, height, width))
     x, w, g = (torch.randn(shape).contiguous(memory_format=torch.channels_last) for shape in shapes)

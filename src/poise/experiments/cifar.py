@@ -81,7 +81,7 @@ class Cifar:
 def plan_of(length: Length, data: str) -> Plan:
     rate = Steps(1.0, tuple(length.epoch(number) for number in (200, 300, 400)), warmup=length.epoch(15))
     rate = replace(rate, peak=0.1) if length.quick else rate  # for batches of a hundred
-    plan = Plan(length.epochs, length.batch, SGD(weight_decay=WEIGHT_DECAY[data]), rate)
+    plan = Plan(length.epochs, length.batch, SGD(weight_decay=WEIGHT_DECAY[data], decays="kernels"), rate)
     return plan if length.quick else replace(plan, precision="bfloat16", compile=True)
 
 
