@@ -34,6 +34,10 @@ SHARES = {0: "Clean", 5: "UN 5%", 10: "UN 10%", 15: "UN", 20: "UN 20%", 30: "UN 
 GROUPS_OF_ROWS = [len(members) for members in GROUPS.values()]
 
 
+def results_of(folder: Path) -> Results | None:
+    return load_records(folder)[0] if folder.is_dir() else None
+
+
 def methods_of(results: Results) -> list[str]:
     return [method for method in results.experiment.methods if method in results.runs]
 
@@ -194,10 +198,11 @@ def main() -> None:
     given = parser.parse_args()
     suffix = "-compressed" if given.compressed else "-quick" if given.quick else ""
     try:
-        found = {results.experiment.name: results for results in load_records(given.runs)}
+        noisy, corrupted = (
+            results_of(given.runs / f"{name}{suffix}") for name in (f"noisy-{given.data}", f"{given.data}-c")
+        )
     except RecordError as error:
         parser.error(str(error))
-    noisy, corrupted = (found.get(f"{name}{suffix}") for name in (f"noisy-{given.data}", f"{given.data}-c"))
     name = f"{given.data}{suffix}"
     for results in (noisy, corrupted):
         if results and ("XE" not in results.runs or len(results.runs) < 2):
