@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -27,7 +28,14 @@ on_gpu = pytest.mark.skipif(
 )
 sizes = pytest.mark.parametrize(
     ("c", "k", "height", "width", "n"),
-    [(16, 16, 32, 32, 9), (32, 32, 16, 16, 5), (16, 32, 3, 2, 1), (32, 16, 5, 6, 700)],
+    [
+        (16, 16, 32, 32, 9),
+        (32, 32, 16, 16, 5),
+        (16, 32, 3, 2, 1),
+        (32, 16, 5, 6, 700),
+        (4, 16, 33, 32, 9),
+        (4, 32, 8, 8, 3),
+    ],
 )
 
 
@@ -45,7 +53,7 @@ def test_those_of_resnet56_are_found() -> None:
     model = resnet56(10)
     with narrow(model):
         found = [each for each in model.modules() if isinstance(each, Conv3x3)]
-    assert [each.in_channels for each in found] == [16] * 18 + [32] * 17
+    assert [each.in_channels for each in found] == [3] + [16] * 18 + [32] * 17
 
 
 @pytest.mark.usefixtures("anywhere")
@@ -60,7 +68,8 @@ def test_those_of_resnet56_are_found() -> None:
         nn.Conv2d(16, 16, 3, padding=1, padding_mode="reflect", bias=False),
         nn.Conv2d(16, 16, 5, padding=1, bias=False),
         nn.Conv2d(16, 64, 3, padding=1, bias=False),
-        nn.Conv2d(3, 16, 3, padding=1, bias=False),
+        nn.Conv2d(3, 64, 3, padding=1, bias=False),
+        nn.Conv2d(16, 3, 3, padding=1, bias=False),
         nn.Conv2d(16, 16, 3, padding="same", bias=False),
         nn.ConvTranspose2d(16, 16, 3, padding=1, bias=False),
     ],
@@ -152,8 +161,9 @@ def test_the_kernels_give_torchs_numbers_in_tritons_interpreter() -> None:
 import torch, torch.nn.functional as F
 from poise.training.narrow_kernels import convolved, weight_gradient
 from poise.training import narrow_kernels
-narrow_kernels._WRITTEN, narrow_kernels._PROGRAMS = 64, 3  # several programs, and last ones that are not full
-for c, k, height, width, n in ((16, 16, 8, 8, 9), (32, 32, 4, 6, 15), (16, 32, 7, 14, 7), (32, 16, 3, 2, 1)):
+narrow_kernels._PROGRAMS = 3  # and of each kind several, the last of which are not full
+sizes = (16, 16, 19, 6, 25), (32, 32, 9, 4, 35), (16, 32, 7, 14, 7), (32, 16, 3, 2, 1), (4, 16, 17, 8, 10)
+for c, k, height, width, n in sizes:
     shapes = ((n, c, height, width), (k, c, 3, 3), (n, k, height, width))
     x, w, g = (torch.randn(shape).contiguous(memory_format=torch.channels_last) for shape in shapes)
     exact = [each.double().requires_grad_() for each in (x, w)]
@@ -169,6 +179,38 @@ for c, k, height, width, n in ((16, 16, 8, 8, 9), (32, 32, 4, 6, 15), (16, 32, 7
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [
+        *(
+            ("_convolve", {"c": c, "k": k, "back": back, "tile": 64, "lines": 8 if c > 16 else 16})
+            for c, k, back in ((16, 16, False), (32, 32, True), (4, 32, False), (32, 4, True))
+        ),
+        *(("_correlate", {"c": c, "k": 32, "tile": tile}) for c, tile in ((4, 128), (16, 128), (32, 64))),
+    ],
+    ids=str,
+)
+def test_the_kernels_compile_for_an_h200_without_one(
+    kernel: str, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = pytest.importorskip("triton.compiler", reason="needs Triton")
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # some versions warn where it is not said
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    from triton.backends.compiler import GPUTarget
+
+    from poise.training import narrow_kernels
+
+    function = getattr(narrow_kernels, kernel)
+    known = {"x": "*bf16", "gradient": "*bf16", "out": "*bf16", "w": "*fp32", "sums": "*fp32"}
+    given = {"height": 32, "width": 32, **sizes}
+    kinds = {name: "constexpr" if name in given else known.get(name, "i32") for name in function.arg_names}
+    constants = {(function.arg_names.index(name),): value for name, value in given.items()}
+    source = compiler.ASTSource(fn=function, signature=kinds, constexprs=constants)
+    made = compiler.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "num_stages": 3})
+    assert "mma" in made.asm["ptx"]
+    assert made.metadata.shared <= module._ROOM
 
 
 def draw(*shape: int, half: bool = True) -> Tensor:
@@ -203,6 +245,21 @@ def test_both_gradients_are_exact_before_they_are_rounded(c: int, k: int, height
     torch.testing.assert_close(x.grad.double(), exact[0].grad, rtol=2**-8, atol=1e-4)
     torch.testing.assert_close(w.grad.double(), exact[1].grad, rtol=1e-5, atol=1e-3)
     assert w.grad.dtype is torch.float32
+
+
+@on_gpu
+def test_three_colours_have_torchs_numbers_and_gradients() -> None:
+    conv, x, g = Conv3x3(3, 16, 3, padding=1, bias=False).cuda(), draw(5, 3, 6, 8, half=False), draw(5, 16, 6, 8)
+    exact = x.bfloat16().double().requires_grad_(), rounded(conv.weight.detach()).requires_grad_()
+    out = F.conv2d(*exact, padding=1)
+    out.backward(g.double())
+    with torch.autocast("cuda", torch.bfloat16):
+        ours = conv(x.requires_grad_())
+    assert ours.dtype is torch.bfloat16
+    ours.backward(g)
+    torch.testing.assert_close(ours.double(), out.detach(), rtol=2**-8, atol=1e-4)
+    torch.testing.assert_close(x.grad.double(), exact[0].grad, rtol=2**-8, atol=1e-4)
+    torch.testing.assert_close(conv.weight.grad.double(), exact[1].grad, rtol=1e-5, atol=1e-3)
 
 
 @on_gpu
@@ -246,7 +303,7 @@ def test_what_does_not_fit_goes_to_torch() -> None:
     conv = Conv3x3(16, 16, 3, padding=1, bias=False).cuda()
     assert not fits(torch.rand(2, 16, 4, 4, device="cuda"))
     assert not fits(torch.rand(2, 16, 4, 4, device="cuda").half())
-    assert not fits(torch.empty(1, device="cuda", dtype=torch.bfloat16).expand(2**13, 16, 64, 128))  # 2**30
+    assert not fits(torch.empty(1, device="cuda", dtype=torch.bfloat16).expand(2**13, 3, 64, 128))  # 2**26 pixels
     for shape in ((2, 16, 4, 5), (0, 16, 4, 4)):
         x = torch.rand(shape, device="cuda")
         assert not fits(x.bfloat16())

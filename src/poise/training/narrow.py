@@ -1,7 +1,8 @@
 """Convolutions of few channels by kernels of our own, where a GPU's library has none that fit.
 
 The narrowest tile of cuDNN has 32 columns. Of a 3x3 convolution to 16 channels it throws half away, and takes several
-times as long as the memory needs to bring the pictures. `narrow` makes such convolutions a Conv3x3 while a model is
+times as long as the memory needs to bring the pictures; the first one, from three colours, takes ten times as long. A
+fourth colour of zeros makes that one like the others. `narrow` makes such convolutions a Conv3x3 while a model is
 trained or tested; weights, names, hooks and what a checkpoint holds do not change, and what the kernels are not made
 for (float32, a CPU, another size) goes to torch as ever.
 
@@ -17,8 +18,10 @@ from importlib.util import find_spec
 from typing import Any, TypeGuard
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+COLOURS = 3
 CHANNELS = (16, 32)  # tiles of more do not fit
 _ROOM = 227 * 1024  # bytes that a program may share on a processor of an H100 or H200, where the tiles were measured
 
@@ -98,9 +101,12 @@ class Conv3x3(nn.Conv2d):
     """nn.Conv2d of few channels, by our kernels where they fit; a copy of it is an nn.Conv2d."""
 
     def forward(self, x: Tensor) -> Tensor:
+        if torch.is_autocast_enabled(x.device.type):  # which knows torch's convolutions only
+            x = x.to(torch.get_autocast_dtype(x.device.type))
         if not fits(x):
             return super().forward(x)
-        out: Tensor = conv3x3(x, self.weight)
+        pair = (with_another(x), with_another(self.weight)) if self.in_channels == COLOURS else (x, self.weight)
+        out: Tensor = conv3x3(*pair)
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -113,9 +119,11 @@ def _blank() -> nn.Conv2d:
 
 
 def fits(x: Tensor) -> bool:
-    """Whether the kernels take x [N, C, H, W]: pairs of pixels in bfloat16, and places that 32 bits can count, twice as
-    many where 16 channels become 32."""
-    return x.is_cuda and x.dtype is torch.bfloat16 and x.ndim == 4 and x.shape[3] % 2 == 0 and 0 < x.numel() < 2**30
+    """Whether the kernels take x [N, C, H, W]: pairs of pixels in bfloat16, and no more than 32 bits can count, of 32
+    channels."""
+    if not x.is_cuda or x.dtype is not torch.bfloat16 or x.ndim != 4 or x.shape[3] % 2:
+        return False
+    return 0 < x.shape[0] * x.shape[2] * x.shape[3] < 2**26
 
 
 def has_room(device: torch.device) -> bool:
@@ -144,8 +152,13 @@ def _is_narrow(module: nn.Module) -> TypeGuard[nn.Conv2d]:
     if type(module) is not nn.Conv2d or module.bias is not None or module.padding_mode != "zeros":
         return False
     shape = (module.kernel_size, module.stride, module.padding, module.dilation, module.groups)
-    sizes = {module.in_channels, module.out_channels}
-    return shape == ((3, 3), (1, 1), (1, 1), (1, 1), 1) and sizes <= set(CHANNELS)
+    sizes = module.in_channels in (COLOURS, *CHANNELS) and module.out_channels in CHANNELS
+    return shape == ((3, 3), (1, 1), (1, 1), (1, 1), 1) and sizes
+
+
+def with_another(x: Tensor) -> Tensor:
+    """x [N, C, H, W] with a channel of zeros."""
+    return F.pad(x, (0, 0, 0, 0, 0, 1))
 
 
 def _channels_last(x: Tensor) -> Tensor:

@@ -23,7 +23,6 @@ import triton.language as tl
 from torch import Tensor
 
 _PAIRS = 64  # of a tile
-_WRITTEN = 256  # lines times channels of a program
 _PROGRAMS = 132  # that share the gradient of the weights: one for each processor of an H200
 
 
@@ -33,7 +32,7 @@ def convolved(x: Tensor, w: Tensor, back: bool = False) -> Tensor:
     k = w.shape[1] if back else w.shape[0]
     shape = (n, k, height, width)
     out = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
-    columns, lines = n * width // 2, _WRITTEN // c
+    columns, lines = n * width // 2, 8 if c > 16 else 16
     grid = (triton.cdiv(columns, _PAIRS), triton.cdiv(height, lines))
     _convolve[grid](x, w, out, columns, height, width, c, k, back, _PAIRS, lines, num_warps=4, num_stages=3)
     return out
@@ -46,7 +45,7 @@ def weight_gradient(x: Tensor, gradient: Tensor) -> Tensor:
     """
     n, c, height, width = x.shape
     k, columns = gradient.shape[1], n * width // 2
-    tile = 2048 // c
+    tile = min(128, 2048 // c)
     count = triton.cdiv(columns, tile) * height
     tiles = triton.cdiv(count, _PROGRAMS)
     programs = triton.cdiv(count, tiles)
