@@ -1,7 +1,7 @@
 """Draws the figures of docs/cifar.md into docs/cifar/, from records and kept models.
 
-python docs/cifar_figures.py results cifar10                 # noisy-cifar10 and cifar10-c in results/
-python docs/cifar_figures.py results cifar10 --compressed    # their compressed versions
+python docs/cifar_figures.py results cifar10                              # noisy-cifar10 and cifar10-c in results/
+python docs/cifar_figures.py results/decay-of-all cifar10 --compressed    # the compressed ones, of an earlier recipe
 
 corruptions   accuracy per corruption and severity, difference to XE
 noise         accuracy against the share of replaced pixels, and against Gaussian noise

@@ -175,6 +175,12 @@ def test_names_say_the_table_the_part_and_the_length() -> None:
 
 
 @pytest.mark.parametrize("table", [noisy_cifar.table, cifar_c.table])
+def test_kernels_alone_are_decayed(table: object) -> None:
+    optimizer = table("cifar10", FULL).plan.optimizer
+    assert optimizer.decays == "kernels" and optimizer.weight_decay == 5e-4
+
+
+@pytest.mark.parametrize("table", [noisy_cifar.table, cifar_c.table])
 def test_the_schedule_is_that_of_the_appendix(table: object) -> None:
     plan = table("cifar10", FULL).plan
     rates = [plan.learning_rate(48 * epoch) for epoch in (0, 15, 199, 200, 300, 400, 449)]

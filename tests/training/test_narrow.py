@@ -35,6 +35,7 @@ sizes = pytest.mark.parametrize(
         (32, 16, 5, 6, 700),
         (4, 16, 33, 32, 9),
         (4, 32, 8, 8, 3),
+        (16, 16, 1, 4, 2),
     ],
 )
 
@@ -161,8 +162,9 @@ def test_the_kernels_give_torchs_numbers_in_tritons_interpreter() -> None:
 import torch, torch.nn.functional as F
 from poise.training.narrow_kernels import convolved, weight_gradient
 from poise.training import narrow_kernels
-narrow_kernels._PROGRAMS = 3  # and of each kind several, the last of which are not full
-sizes = (16, 16, 19, 6, 25), (32, 32, 9, 4, 35), (16, 32, 7, 14, 7), (32, 16, 3, 2, 1), (4, 16, 17, 8, 10)
+narrow_kernels._PROGRAMS = 17  # and of each kind several, the last of which are not full
+sizes = [(16, 16, 19, 6, 25), (32, 32, 9, 4, 35), (16, 32, 7, 14, 7), (32, 16, 1, 2, 1)]
+sizes += [(4, 16, 17, 8, 10), (4, 32, 3, 4, 3)]
 for c, k, height, width, n in sizes:
     shapes = ((n, c, height, width), (k, c, 3, 3), (n, k, height, width))
     x, w, g = (torch.randn(shape).contiguous(memory_format=torch.channels_last) for shape in shapes)
@@ -247,15 +249,52 @@ def test_both_gradients_are_exact_before_they_are_rounded(c: int, k: int, height
     assert w.grad.dtype is torch.float32
 
 
+def test_a_fourth_colour_of_zeros_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+
+    def convolve(x: Tensor, w: Tensor) -> Tensor:
+        shapes.append((x.shape[1], w.shape[1]))
+        return F.conv2d(x, w, padding=1)
+
+    monkeypatch.setattr(module, "fits", lambda x: True)
+    monkeypatch.setattr(module, "conv3x3", convolve)
+    conv, x = Conv3x3(3, 16, 3, padding=1, bias=False), torch.rand(2, 3, 4, 4)
+    torch.testing.assert_close(conv(x), F.conv2d(x, conv.weight, padding=1))
+    assert shapes == [(4, 4)]
+
+
+def test_other_channels_than_the_weights_are_refused_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "fits", lambda x: True)
+    with pytest.raises(RuntimeError, match="channels"):
+        Conv3x3(16, 16, 3, padding=1, bias=False)(torch.rand(2, 32, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("shape", "fit"),
+    [
+        ((1024, 3, 32, 32), True),
+        ((2**13 - 1, 3, 64, 128), True),
+        ((2**13, 3, 64, 128), False),
+        ((1, 16, 2**16, 2), False),
+        ((0, 16, 4, 4), False),
+        ((2, 16, 4, 5), False),
+    ],
+)
+def test_what_fits(shape: tuple[int, ...], fit: bool) -> None:
+    assert fits(SimpleNamespace(is_cuda=True, dtype=torch.bfloat16, ndim=4, shape=shape)) is fit  # type: ignore[arg-type]
+
+
 @on_gpu
-def test_three_colours_have_torchs_numbers_and_gradients() -> None:
+def test_three_colours_have_torchs_numbers_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    monkeypatch.setattr(module, "conv3x3", lambda *both: called.append(both) or conv3x3(*both))
     conv, x, g = Conv3x3(3, 16, 3, padding=1, bias=False).cuda(), draw(5, 3, 6, 8, half=False), draw(5, 16, 6, 8)
     exact = x.bfloat16().double().requires_grad_(), rounded(conv.weight.detach()).requires_grad_()
     out = F.conv2d(*exact, padding=1)
     out.backward(g.double())
     with torch.autocast("cuda", torch.bfloat16):
         ours = conv(x.requires_grad_())
-    assert ours.dtype is torch.bfloat16
+    assert ours.dtype is torch.bfloat16 and len(called) == 1
     ours.backward(g)
     torch.testing.assert_close(ours.double(), out.detach(), rtol=2**-8, atol=1e-4)
     torch.testing.assert_close(x.grad.double(), exact[0].grad, rtol=2**-8, atol=1e-4)

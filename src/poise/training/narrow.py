@@ -1,8 +1,8 @@
 """Convolutions of few channels by kernels of our own, where a GPU's library has none that fit.
 
 The narrowest tile of cuDNN has 32 columns. Of a 3x3 convolution to 16 channels it throws half away, and takes several
-times as long as the memory needs to bring the pictures; the first one, from three colours, takes ten times as long. A
-fourth colour of zeros makes that one like the others. `narrow` makes such convolutions a Conv3x3 while a model is
+times as long as the memory needs to bring the pictures. A fourth colour of zeros makes the first one, which sees three,
+like the others. `narrow` makes such convolutions a Conv3x3 while a model is
 trained or tested; weights, names, hooks and what a checkpoint holds do not change, and what the kernels are not made
 for (float32, a CPU, another size) goes to torch as ever.
 
@@ -101,11 +101,10 @@ class Conv3x3(nn.Conv2d):
     """nn.Conv2d of few channels, by our kernels where they fit; a copy of it is an nn.Conv2d."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if torch.is_autocast_enabled(x.device.type):  # which knows torch's convolutions only
-            x = x.to(torch.get_autocast_dtype(x.device.type))
-        if not fits(x):
+        seen = _in_half(x)
+        if not fits(seen) or seen.shape[1] != self.in_channels:
             return super().forward(x)
-        pair = (with_another(x), with_another(self.weight)) if self.in_channels == COLOURS else (x, self.weight)
+        pair = (with_another(seen), with_another(self.weight)) if self.in_channels == COLOURS else (seen, self.weight)
         out: Tensor = conv3x3(*pair)
         return out
 
@@ -119,11 +118,11 @@ def _blank() -> nn.Conv2d:
 
 
 def fits(x: Tensor) -> bool:
-    """Whether the kernels take x [N, C, H, W]: pairs of pixels in bfloat16, and no more than 32 bits can count, of 32
-    channels."""
+    """Whether the kernels take x [N, C, H, W]: pairs of pixels in bfloat16, of which 32 bits can count 32 channels, and
+    no more lines than a grid has room for."""
     if not x.is_cuda or x.dtype is not torch.bfloat16 or x.ndim != 4 or x.shape[3] % 2:
         return False
-    return 0 < x.shape[0] * x.shape[2] * x.shape[3] < 2**26
+    return 0 < x.shape[0] * x.shape[2] * x.shape[3] < 2**26 and x.shape[2] < 2**16
 
 
 def has_room(device: torch.device) -> bool:
@@ -154,6 +153,13 @@ def _is_narrow(module: nn.Module) -> TypeGuard[nn.Conv2d]:
     shape = (module.kernel_size, module.stride, module.padding, module.dilation, module.groups)
     sizes = module.in_channels in (COLOURS, *CHANNELS) and module.out_channels in CHANNELS
     return shape == ((3, 3), (1, 1), (1, 1), (1, 1), 1) and sizes
+
+
+def _in_half(x: Tensor) -> Tensor:
+    """x as autocast gives it to torch's own convolutions."""
+    if x.is_cuda and x.dtype is torch.float32 and torch.is_autocast_enabled("cuda"):
+        return x.to(torch.get_autocast_dtype("cuda"))
+    return x
 
 
 def with_another(x: Tensor) -> Tensor:
