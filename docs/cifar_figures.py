@@ -89,17 +89,21 @@ def noise(noisy: Results, corrupted: Results | None, path: Path) -> None:
     )
     lines(axes[0, 0], noisy, list(SHARES), list(SHARES.values()))
     axes[0, 0].set_xlabel("pixels replaced by a random grey, %")
-    axes[0, 0].set_title(noisy.experiment.title, fontsize=9)
+    axes[0, 0].set_title(in_two_lines(noisy.experiment.title), fontsize=9)
     if corrupted:
         sigmas = [0.0, *(float(setting.scale) for setting in PROFILES["cifar"]["gaussian_noise"])]
         lines(axes[0, 1], corrupted, sigmas, ["Clean", *(f"gaussian_noise/{severity}" for severity in SEVERITIES)])
         axes[0, 1].set_xlabel("sigma of Gaussian noise")
-        axes[0, 1].set_title(corrupted.experiment.title, fontsize=9)
+        axes[0, 1].set_title(in_two_lines(corrupted.experiment.title), fontsize=9)
     axes[0, 0].set_ylabel("accuracy")
     handles = axes[0, 0].get_legend_handles_labels()
     axes[0, -1].legend(*handles, fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     several = any(len(runs) > 1 for results in (noisy, corrupted) if results for runs in results.runs.values())
     finish(figure, path, "accuracy against noise" + several * "; bands are ± a deviation over seeds")
+
+
+def in_two_lines(title: str) -> str:
+    return title.replace(", ", ",\n", 1)
 
 
 def lines(axis: plt.Axes, results: Results, places: list[float], scores: list[str]) -> None:
@@ -209,13 +213,20 @@ def main() -> None:
             parser.error(f"{results.folder} needs runs of XE and of another method")
     if not noisy and not corrupted:
         parser.error(f"{given.runs} has neither noisy-{name} nor {given.data}-c{suffix}")
+    try:
+        draw(noisy, corrupted, given.data, given.out, name)
+    except OSError as error:
+        parser.error(f"{given.out}: {error.strerror}")
+
+
+def draw(noisy: Results | None, corrupted: Results | None, data: str, out: Path, name: str) -> None:
     if corrupted:
-        corruptions(corrupted, given.out / f"{name}-corruptions.png")
-        cost(corrupted, given.out / f"{name}-cost.png")
+        corruptions(corrupted, out / f"{name}-corruptions.png")
+        cost(corrupted, out / f"{name}-cost.png")
     if noisy:
-        noise(noisy, corrupted, given.out / f"{name}-noise.png")
+        noise(noisy, corrupted, out / f"{name}-noise.png")
         if all(model_of(noisy.folder, method).exists() for method in ("XE", "FCL")):
-            maps(noisy.folder, given.data, given.out / f"{name}-maps.png")
+            maps(noisy.folder, data, out / f"{name}-maps.png")
 
 
 if __name__ == "__main__":

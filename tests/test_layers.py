@@ -56,6 +56,7 @@ CONTRACTS = {
         "auditing",
         "clusters",
         "corrupting",
+        "finished",
         "fitted",
         "inputs",
         "progress",
@@ -74,7 +75,7 @@ CONTRACTS = {
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
-        *("titles", "lengths", "tested"),
+        *("titles", "lengths", "tested", "kept"),
         *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c", "placing", "alignment", "human"),
         *("imagenet", "paper_imagenet_c", "search", "connection"),
     },

@@ -17,9 +17,10 @@ def require_choice(name: str, value: str, *allowed: str) -> None:
 def require_known(kind: str, name: str, names: Iterable[str]) -> None:
     """ValueError, with the nearest of the names, unless it is one of them."""
     if name not in (known := list(names)):
-        near = get_close_matches(str(name), known, n=1, cutoff=0)
+        lowered = {each.lower(): each for each in reversed(known)}
+        near = lowered[get_close_matches(str(name).lower(), lowered, n=1, cutoff=0)[0]]
         every = ", ".join(map(repr, known))
-        raise ValueError(f"no {kind} is called {name!r}: did you mean {near[0]!r}? There are {every}")
+        raise ValueError(f"no {kind} is called {name!r}: did you mean {near!r}? There are {every}")
 
 
 def require_folder_name(kind: str, name: str) -> None:

@@ -183,6 +183,30 @@ def test_check_finds_what_changed(offer, tmp_path: Path, cache_folder: Path) -> 
     sources.check("mnist")
 
 
+def test_what_changed_is_not_loaded(offer, tmp_path: Path, cache_folder: Path) -> None:
+    sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
+    assert np.array_equal(cache.load("mnist", "test_x"), digits()["test_x"])
+    path = cache_folder / "mnist" / "test_x.npy"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataMismatch, match=r"test_x of mnist is not what was stored: .* data get mnist --again"):
+        cache.load("mnist", "test_x")
+    (cache_folder / "mnist" / "manifest.json").unlink()
+    with pytest.raises(DataMismatch, match=r"mnist is not whole in .*poise data get mnist --again"):
+        cache.load("mnist", "test_x")
+
+
+def test_an_array_is_compared_once(offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
+    compared = []
+    digest = cache.digest
+    monkeypatch.setattr(cache, "digest", lambda value: compared.append(value.shape) or digest(value))
+    for _ in range(3):
+        cache.load("mnist", "test_x")
+    assert compared == [digits()["test_x"].shape]
+
+
 @pytest.mark.parametrize("damage", ["cut", "gone", "manifest", "empty manifest", "wrong manifest"])
 def test_a_damaged_cache_is_not_taken_for_a_set_and_is_mended(
     offer, tmp_path: Path, cache_folder: Path, damage

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import sys
 import time
 from functools import partial
@@ -15,11 +16,13 @@ import torch
 import poise
 from poise import cli
 from poise.data import cache
+from poise.data.errors import DataNotFound
 from poise.data.loader import on_device
 from poise.experiments import cifar_c, cifar_controls, noisy_cifar, shelf
 from poise.experiments.cifar import COMPRESSED, FULL
 from poise.experiments.experiment import Experiment
 from poise.experiments.runner import Event, Runner
+from poise.experiments.together import run_together
 from poise.experiments.trunks import common_epochs
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
 from poise.reporting.records import load
@@ -114,6 +117,30 @@ def test_models_are_kept_on_request_and_score_the_same(data: Path) -> None:
     x, y = on_device(cache.load("cifar10", "test_x"), cache.load("cifar10", "test_y"))
     right = (model(x / 255).argmax(1) == y).float().mean()
     assert abs(float(right) - record(data, "noisy-cifar10-quick", "xe")["scores"]["Clean"]) <= 1 / 8
+
+
+def test_weights_are_those_that_were_tested_or_none(data: Path) -> None:
+    noisy = tiny(noisy_cifar.table)
+    run(data, noisy, ["XE"])
+    path = data / "noisy-cifar10-quick/xe/seed-00/model.safetensors"
+    kept = path.with_name("record.json").read_text()
+    log = json.loads(kept)["log"]
+    path.with_name("record.json").write_text(
+        json.dumps({**json.loads(kept), "log": [{**log[0], "seconds": 9}, *log[1:]]})
+    )
+    assert trained(run(data, noisy, ["XE"], keep_models=True)) == set() and not path.exists()  # another training's
+    path.with_name("record.json").write_text(kept)
+    shutil.rmtree(data / "models")
+    assert trained(run(data, noisy, ["XE"], keep_models=True)) == set() and not path.exists()  # nobody's
+
+
+def test_missing_data_are_missed_before_anything_is_trained(data: Path) -> None:
+    first = tiny(noisy_cifar.table)
+    absent = dataclasses.replace(first.task, training=dataclasses.replace(first.task.training, name="cifar100"))
+    second = dataclasses.replace(first, name="noisy-cifar100-quick", task=absent)
+    with pytest.raises(DataNotFound, match="poise data get cifar100"):
+        run_together([Runner(each, data, CPU) for each in (first, second)], ["XE"])
+    assert not list(data.glob("**/record.json")) and not (data / "models").exists()
 
 
 def test_a_run_that_is_out_of_time_goes_on(data: Path) -> None:

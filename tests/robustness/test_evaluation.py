@@ -79,7 +79,7 @@ def fill_cache(root: Path, published: bool) -> None:
     if published:
         fog = np.zeros((50_000, 32, 32, 3), dtype=np.uint8)
         fog[10_000:10_020] = clean
-        labels = np.full(50_000, 9, dtype=np.uint8)  # at other severities no answer is right
+        labels = np.ones(50_000, dtype=np.uint8)  # at other severities no answer is right: all is black
         labels[10_000:10_020] = LABELS[:20].numpy()
         cache.store("cifar10-c", [("fog", fog), ("labels", labels)], "here", {})
 
@@ -101,6 +101,13 @@ def test_published_files_are_used_where_they_are(tmp_path: Path, monkeypatch: py
     assert set(others.accuracy["fog"].values()) == {0}
     generated = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20, source="generated")
     assert generated.source == "generated with seed 0" and generated.accuracy != result.accuracy
+
+
+def test_a_model_of_other_data_is_refused_at_once() -> None:
+    model = Threshold()
+    with pytest.raises(ValueError, match="tells 2 classes apart, and labels go up to 2"):
+        evaluate(model, (IMAGES[:20], LABELS[:20] + 1), corruptions=["fog"])
+    assert len(model.seen) == 1
 
 
 def test_the_pictures_are_shown_as_they_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

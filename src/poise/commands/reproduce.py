@@ -17,6 +17,7 @@ import typer
 
 from poise.choices import require_known
 from poise.commands.clusters import Address, Engine, GpusPerRun, Way, cluster_of
+from poise.commands.finished import say, say_what_has_no_weights
 from poise.commands.progress import bars
 from poise.commands.results import Json, Quiet, apart, told, usage
 
@@ -171,19 +172,9 @@ def _run(
         stop()
     if first:
         left = {runner: _left(runner, records, seeds, methods) for runner, records in done.items()}
-        _say({runner.folder: (records, left[runner]) for runner, records in done.items()}, json)
-
-
-def _say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
-    """Per experiment its folder, what is finished and how much is left; in JSON one document, a list if of several."""
-    if json:
-        found = [
-            {"folder": str(f), "records": [str(path) for path in r], "left": left} for f, (r, left) in done.items()
-        ]
-        typer.echo(dumps(found[0] if len(found) == 1 else found))
-        return
-    for folder, (records, left) in done.items():
-        typer.echo(f"{folder}: {len(records)} finished" + (f", {left} to go: start it again" if left else ""))
+        say({runner.folder: (records, left[runner]) for runner, records in done.items()}, json)
+        if options["keep_models"]:
+            say_what_has_no_weights([record for records in done.values() for record in records])
 
 
 def _way(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:

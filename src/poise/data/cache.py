@@ -27,6 +27,7 @@ from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
 from poise.data.files import given
 
 Item: TypeAlias = "np.ndarray | bytes"
+_COMPARED: set[tuple[Path, int]] = set()  # files, and when they were changed last
 
 
 def root() -> Path:
@@ -93,7 +94,19 @@ def scratch(name: str, use: Literal["", "-package"] = "") -> Path:
 
 
 def load(name: str, item: str) -> np.ndarray:
-    """One array of a stored set, memory-mapped and read-only."""
+    """One array of a stored set, memory-mapped and read-only; a process compares it once with what was stored."""
+    array, path = _opened(name, item), root() / name / f"{item}.npy"
+    if (seen := (path, path.stat().st_mtime_ns)) not in _COMPARED:
+        manifest = manifest_of(name)
+        if manifest is None or item not in manifest["digests"]:
+            raise _not_whole(name)
+        if digest(array) != manifest["digests"][item]:
+            raise DataMismatch(f"{item} of {name} is not what was stored: get it with  poise data get {name} --again")
+        _COMPARED.add(seen)
+    return array
+
+
+def _opened(name: str, item: str) -> np.ndarray:
     path = root() / name / f"{item}.npy"
     if not path.exists():
         raise _absent(name, item)
@@ -120,10 +133,10 @@ def verify(name: str, expected: dict[str, str]) -> None:
         raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}")
     manifest = manifest_of(name)
     if manifest is None:
-        raise DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name} --again")
+        raise _not_whole(name)
     for item, stored in {**manifest["digests"], **expected}.items():
         array = (root() / name / f"{item}.npy").exists()
-        value: Item = load(name, item) if array else path_of(name, item).read_bytes()
+        value: Item = _opened(name, item) if array else path_of(name, item).read_bytes()
         try:
             _prove(name, item, digest(value), {item: stored})
         except DataMismatch as error:
@@ -132,7 +145,7 @@ def verify(name: str, expected: dict[str, str]) -> None:
 
 def digest(value: Item) -> str:
     """sha256 of the raw bytes, arrays in C order."""
-    return sha256(value if isinstance(value, bytes) else np.ascontiguousarray(value).tobytes()).hexdigest()
+    return sha256(value if isinstance(value, bytes) else np.ascontiguousarray(value).data).hexdigest()
 
 
 @contextmanager
@@ -193,6 +206,10 @@ def _write(folder: Path, item: str, value: Item) -> None:
 
 def _absent(name: str, item: str) -> DataNotFound:
     return DataNotFound(f"{item} of {name} is not in {root()}: get it with  poise data get {name}")
+
+
+def _not_whole(name: str) -> DataMismatch:
+    return DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name} --again")
 
 
 def _prove(name: str, item: str, got: str, expected: dict[str, str]) -> None:

@@ -79,7 +79,9 @@ def _differing(record: Path, recipe: str, fields: tuple[str, ...]) -> None:
         try:
             held = str(json.loads(path.read_text())["recipe"])
         except (ValueError, KeyError, TypeError):
-            raise TrainingError(f"{path} is damaged: remove it, and the run goes on from its checkpoint") from None
+            raise TrainingError(
+                f"{path} is damaged: remove it, and the run goes on from its checkpoint, where there is one"
+            ) from None
         changed = [line for line in differences(held, recipe) if line.startswith(fields)]
         if changed:
             raise TrainingError(

@@ -31,18 +31,16 @@ from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
 from poise.experiments.folders import alone, busy, mixing
 from poise.experiments.judge import Judge
+from poise.experiments.kept import can_get_weights, keep_weights
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
 from poise.experiments.tested import FILE as TESTED
 from poise.experiments.trunks import beginning, common_epochs, quiet, quiet_epochs
-from poise.models.saved import save_model
 from poise.reporting.files import write_json
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
 from poise.training.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.loop import Fit, fit
 from poise.training.plan import in_layout
-
-WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +98,9 @@ class Runner:
         return self.folder / method.folder / f"seed-{seed:02d}" / "record.json"
 
     def is_finished(self, method: Method, seed: int) -> bool:
-        """Whether there is nothing left to do for a run."""
+        """Whether there is nothing left to do for a run; weights that are gone do not count."""
         path = self.record_path(method, seed)
-        return path.exists() and (not self.keep_models or path.with_name(WEIGHTS).exists())
+        return path.exists() and not (self.keep_models and can_get_weights(path, self._home(method, seed)))
 
     def _run_all(self, wanted: Sequence[tuple[Method, int]]) -> None:
         for method, seed in wanted:
@@ -123,9 +121,8 @@ class Runner:
                         raise NotFinite(f"{method.name}, seed {seed}: {error}") from None
 
     def _one(self, judge: Judge, method: Method, seed: int) -> None:
-        started = datetime.now(UTC)
+        started, model = datetime.now(UTC), self.model(seed)
         path = self.record_path(method, seed)
-        model = self.model(seed)
         self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
         done = self._train(judge, method, seed, model)
         self.write_record(judge, method, seed, model, done, started)
@@ -134,9 +131,9 @@ class Runner:
         self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime
     ) -> None:
         """Test a trained model in all processes, and write down in the first what the run came to."""
-        path, network = self.record_path(method, seed), self.experiment.network
+        path = self.record_path(method, seed)
         if self.keep_models and rank() == 0:
-            save_model(model, path.with_name(WEIGHTS), network.name, **network.settings)
+            keep_weights(path, model, self.experiment.network)
         if share(path.exists()):
             return
         self.listen(Event(method.name, seed, "is tested" if judge.testing else "is validated"))
@@ -169,10 +166,8 @@ class Runner:
 
     def _train(self, judge: Judge, method: Method, seed: int, model: nn.Module) -> Fit:
         """The whole run of a model, from its trunk on; what is trained already is only read."""
-        shared = hasattr(self.experiment.task, "training")
-        own = self.record_path(method, seed).parent
-        folder = self._shared((method.objective, method.augment), seed) if shared else own
-        with alone(folder) if shared else nullcontext():
+        folder, own = self._home(method, seed), self.record_path(method, seed).parent
+        with nullcontext() if folder == own else alone(folder):
             apart = not self.share_trunks or share(has_checkpoint(folder))
             branch = None if apart else self._beginning(judge, method, seed)
             return self._fit(judge, method, seed, model, folder, branch=branch)
@@ -231,6 +226,11 @@ class Runner:
             if found is not None and len(found.facts["log"]) == fewer:
                 return found
         return None
+
+    def _home(self, method: Method, seed: int) -> Path:
+        """Where a run is trained: where others can find it, if the task says what decides its weights."""
+        own, shares = self.record_path(method, seed).parent, hasattr(self.experiment.task, "training")
+        return self._shared((method.objective, method.augment), seed) if shares else own
 
     def _shared(self, decides: Any, seed: int) -> Path:
         """The folder of all that is trained alike: what decides the weights, in this task, network and plan."""

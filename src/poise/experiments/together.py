@@ -6,6 +6,7 @@ and not models. What was compiled and loaded serves all.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,9 @@ def run_together(
 ) -> dict[Runner, list[Path]]:
     """The records of every runner; a method whose loss is not finite does not keep the others from being run."""
     wanted = {runner: runner.begin(methods, seeds) for runner in runners}
+    for runner, runs in wanted.items():
+        if time.monotonic() < runner.deadline and not all(runner.is_finished(*run) for run in runs):
+            _ = runner.judge  # data that are missing are missed before the first hour, not after it
     failures = []
     for name in dict.fromkeys(method.name for runs in wanted.values() for method, _ in runs):
         for runner in runners:

@@ -50,18 +50,18 @@ def spans(numbers: Sequence[int]) -> str:
 def _few_seeds(results: Results) -> list[str]:
     single = [method for method, runs in results.runs.items() if len(runs) == 1]
     few = [method for method, runs in results.runs.items() if 1 < len(runs) < ENOUGH]
-    notes = [f"One seed, so neither deviation nor test: {', '.join(single)}."] if single else []
-    hint = f"Fewer than {ENOUGH} seeds, so that marks are hints at best: {', '.join(few)}."
+    notes = [f"One seed, so neither deviation nor test: {_row(single)}."] if single else []
+    hint = f"Fewer than {ENOUGH} seeds, so that marks are hints at best: {_row(few)}."
     return notes + ([hint] if few else [])
 
 
 def _missing(results: Results) -> list[str]:
     absent = [method for method in results.experiment.methods if method not in results.runs]
-    notes = [f"Without a finished run: {', '.join(absent)}."] if absent else []
+    notes = [f"Without a finished run: {_row(absent)}."] if absent else []
     seeds = {record.seed for record in results.records}
     short = {method: sorted(seeds - set(runs)) for method, runs in results.runs.items()}
     lacking = [f"{method} (seeds {spans(missing)})" for method, missing in short.items() if missing]
-    return notes + ([f"Incomplete: {', '.join(lacking)} missing."] if lacking else [])
+    return notes + ([f"Incomplete: {_row(lacking)} missing."] if lacking else [])
 
 
 def _mixed(results: Results) -> list[str]:
@@ -84,7 +84,7 @@ def _damaged(results: Results) -> list[str]:
 def _trunks(results: Results) -> list[str]:
     shared = {m: next(iter(runs.values())).trunk for m, runs in results.runs.items() if runs}
     lengths = [f"{method} {trunk.get('epochs')} epochs" for method, trunk in shared.items() if trunk]
-    return [f"Begun once per seed and shared between methods: {', '.join(lengths)}."] if lengths else []
+    return [f"Begun once per seed and shared between methods: {_row(lengths)}."] if lengths else []
 
 
 def _counted(results: Results) -> list[str]:
@@ -106,6 +106,11 @@ def _leakage(results: Results) -> list[str]:
         f"({', '.join(names)}); seen and unseen ones stand apart below."
         for names, among in methods.items()
     ]
+
+
+def _row(names: Sequence[str]) -> str:
+    """`a, b`, or `a; b, c` where names have commas of their own."""
+    return ("; " if any("," in name for name in names) else ", ").join(names)
 
 
 def listed(names: Sequence[str]) -> str:

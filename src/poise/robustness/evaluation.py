@@ -179,8 +179,18 @@ def _accuracy(model: Model, images: Tensor, labels: Tensor, batch_size: int) -> 
     for start in range(0, len(labels), batch_size):
         x, y = images[start : start + batch_size], labels[start : start + batch_size]
         logits = _logits(model, x.float() / 255 if x.dtype == torch.uint8 else x)
+        if start == 0:
+            _require_classes(logits, labels)
         right += (logits.argmax(1) == y).sum()
     return int(right) / max(len(labels), 1)
+
+
+def _require_classes(logits: Tensor, labels: Tensor) -> None:
+    """ValueError where labels go beyond the classes: the model is of other data."""
+    if (highest := int(labels.max())) >= logits.shape[1]:
+        raise ValueError(
+            f"the model tells {logits.shape[1]} classes apart, and labels go up to {highest}: it is of other data"
+        )
 
 
 def _logits(model: Model, x: Tensor) -> Tensor:
