@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 from xml.etree import ElementTree
 
@@ -17,6 +19,7 @@ from miniature import EXPERIMENT, SWEEP, Blobs, blobs
 
 from poise.data.augment import Chain, PatchGaussian, Standard
 from poise.data.task import Examples, Task
+from poise.experiments import search as search_module
 from poise.experiments import shelf
 from poise.experiments.search import Search
 from poise.experiments.sweep import Sweep, replaced
@@ -119,6 +122,20 @@ def test_trials_limit_the_search(tmp_path: Path) -> None:
     assert len(began(tmp_path, trials=1)) == 1
     assert "1 of 4 settings tried" in sweep_text(load_sweep(tmp_path / "blobs/sweeps/own"))
     assert len(began(tmp_path, trials=2)) == 1
+
+
+@pytest.mark.miniature
+def test_a_search_that_is_out_of_time_goes_on(tmp_path: Path, monkeypatch) -> None:
+    assert began(tmp_path, deadline=time.monotonic()) == [] and not list(tmp_path.rglob("trial.json"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Search, "_records", lambda self, labels: [])  # as a runner does whose time is over
+        now = iter([0.0])
+        patched.setattr(search_module, "time", SimpleNamespace(monotonic=lambda: next(now, math.inf)))
+        assert began(tmp_path) == []
+    (begun,) = tmp_path.rglob("trial.json")
+    assert "0 of 4 settings tried" in sweep_text(load_sweep(tmp_path / "blobs/sweeps/own"))
+    assert len(began(tmp_path)) == 4
+    assert len(list(begun.parent.rglob("record.json"))) == 1
 
 
 @pytest.mark.miniature

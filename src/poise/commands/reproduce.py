@@ -93,7 +93,7 @@ def reproduce(
     with usage():
         length = length_of(compressed, quick)
         experiments = tuple(each for name in names for each in shelf.find(name, length))
-    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
+    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
     _run(experiments, out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
 
@@ -125,7 +125,7 @@ def run(
         raise typer.BadParameter(f"{file} is not a file")
     with usage(), apart(json):
         experiment = shelf.from_file(file)
-    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": _deadline(minutes)}
+    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
     _run((experiment,), out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
 
@@ -203,7 +203,8 @@ def length_of(compressed: bool, quick: bool) -> Any:
     return "compressed" if compressed else "quick" if quick else "full"
 
 
-def _deadline(minutes: float | None) -> float:
+def deadline_of(minutes: float | None) -> float:
+    """As time.monotonic() counts."""
     return math.inf if minutes is None else time.monotonic() + 60 * minutes
 
 

@@ -17,7 +17,18 @@ from poise.choices import require_folder_name
 from poise.commands.clusters import Address, Engine, GpusPerRun, cluster_of
 from poise.commands.clusters import Way as Engines
 from poise.commands.progress import bars
-from poise.commands.reproduce import Compressed, Device, Fleet, Out, Quick, device_of, experiment_names, length_of
+from poise.commands.reproduce import (
+    Compressed,
+    Device,
+    Fleet,
+    Minutes,
+    Out,
+    Quick,
+    deadline_of,
+    device_of,
+    experiment_names,
+    length_of,
+)
 from poise.commands.results import Json, Quiet, apart, failures, told, usage, write
 from poise.extras import install
 
@@ -53,6 +64,7 @@ def sweep(
     engine: Engine = Engines.local,
     address: Address = None,
     gpus_per_run: GpusPerRun = None,
+    minutes: Minutes = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -74,7 +86,8 @@ def sweep(
     with failures():
         place = device_of("cpu" if cluster else device)
         with apart(json):
-            folder = _searched(found, chosen, out, sampler, trials, seeds, place, fleet, cluster, quiet)
+            ends = deadline_of(minutes)
+            folder = _searched(found, chosen, out, sampler, trials, seeds, place, fleet, cluster, quiet, ends)
         from poise.reporting.sweep_page import sweep_page
         from poise.reporting.sweeps import load_sweep, sweep_text
 
@@ -126,6 +139,7 @@ def _searched(
     fleet: bool,
     cluster: Any,
     quiet: bool,
+    ends: float,
 ) -> Path:
     """The folder of the sweep, when the search is over."""
     from poise.data.errors import DataError
@@ -135,7 +149,8 @@ def _searched(
 
     try:
         with bars(quiet) as listen:
-            search = Search(found, name, out, device, sampler.value, trials, seeds, fleet, listen=listen)
+            how = {"listen": listen, "deadline": ends}
+            search = Search(found, name, out, device, sampler.value, trials, seeds, fleet, **how)
             search_on_cluster(search, cluster) if cluster else search.run()
     except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")

@@ -61,11 +61,14 @@ def run_on_cluster(
 def search_on_cluster(search: Search, cluster: Cluster) -> None:
     """Like Search.run, by as many searchers at once as the cluster has room for."""
     sent = replace(search, out=search.out.resolve(), listen=_silent)
+    ends = time.time() + search.deadline - time.monotonic()
     with connected(cluster) as ray:
         share = _share(ray, cluster)
         room = min(int(ray.cluster_resources().get(name, 0) / part) for name, part in share.items() if part)
         most = min(len(search.sweep), search.trials or len(search.sweep))
-        jobs = [_Job(search.sweep.method, number, partial(_search, sent)) for number in range(max(1, min(room, most)))]
+        jobs = [
+            _Job(search.sweep.method, number, partial(_search, sent, ends)) for number in range(max(1, min(room, most)))
+        ]
         _work(ray, jobs, cluster, share, search.listen)
 
 
@@ -74,8 +77,9 @@ def _run(runner: Runner, method: str, seed: int, ends: float, device: torch.devi
     replace(runner, device=device, listen=listen, deadline=deadline).run([method], [seed])
 
 
-def _search(search: Search, device: torch.device, listen: Listener) -> None:
-    replace(search, device=device, listen=listen).run()
+def _search(search: Search, ends: float, device: torch.device, listen: Listener) -> None:
+    deadline = time.monotonic() + ends - time.time()
+    replace(search, device=device, listen=listen, deadline=deadline).run()
 
 
 def _share(ray: Any, cluster: Cluster) -> dict[str, float]:

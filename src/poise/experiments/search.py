@@ -12,6 +12,8 @@ with its trial, from the runs and checkpoints on disk. No test set is touched.
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -45,9 +47,10 @@ _PATIENCE = 100  # proposals in a row that were tried before, after which a samp
 class Search:
     """Tries the values of a sweep; several processes with the same folder share the work.
 
-    trials  settings to try at most; None tries all.
-    seeds   runs per trial; None takes the sweep's.
-    fleet   train the seeds of a trial as one model.
+    trials    settings to try at most; None tries all.
+    seeds     runs per trial; None takes the sweep's.
+    fleet     train the seeds of a trial as one model.
+    deadline  a time.monotonic() after which nothing more is begun.
     """
 
     sweep: Sweep
@@ -60,6 +63,7 @@ class Search:
     fleet: bool = False
     keep_every: float = 30.0
     listen: Listener = lambda event: None
+    deadline: float = math.inf
 
     def __post_init__(self) -> None:
         require_choice("sampler", self.sampler, "grid", "tpe")
@@ -69,11 +73,11 @@ class Search:
         return self.out / self.sweep.experiment.name / "sweeps" / self.name
 
     def run(self) -> None:
-        """Try until enough settings were begun; those that another process is at are left to it."""
+        """Try until enough settings were begun, or time is over; those that another process is at are left to it."""
         self._describe()
         self._require_scores()
         study = _study(self.folder / "journal.log", self._study_name, self.sampler, self.sweep.labels())
-        while True:
+        while time.monotonic() < self.deadline:
             with ExitStack() as held:
                 with alone(self.folder, _PAUSE):
                     found = self._next(study, held)
@@ -141,12 +145,13 @@ class Search:
         folder = self._trial_folder(labels)
         write_json(folder / TRIAL, {"version": 1, "values": labels})
         try:
-            score = fmean(self._score(json.loads(path.read_text())) for path in self._records(labels))
+            records = self._records(labels)
         except NotFinite as error:
             write_json(folder / TRIAL, {"version": 1, "values": labels, "failed": str(error)})
             _tell(study, number, None)
             return
-        _tell(study, number, score)
+        if len(records) == self._seeds:  # else time was over, and the trial stays begun
+            _tell(study, number, fmean(self._score(json.loads(path.read_text())) for path in records))
 
     def _score(self, record: dict[str, Any]) -> float:
         try:
@@ -166,6 +171,7 @@ class Search:
             listen=lambda event: self.listen(replace(event, method=title)),
             testing=False,
             store=self.out / "models",
+            deadline=self.deadline,
         )
         run = partial(run_fleets, runner) if self.fleet else runner.run
         return run([self.sweep.method], range(self._seeds))
