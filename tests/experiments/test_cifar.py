@@ -323,7 +323,8 @@ def test_one_compiled_step_serves_all_seeds_and_methods_with_the_same_passes() -
         (("reproduce", "synthetic-mnist", "--compressed"), "synthetic-mnist has no compressed version"),
         (("reproduce", "noisy-cifar11"), "did you mean 'noisy-cifar10'"),
         (("reproduce", "noisy-cifar", "--method", "PG"), "no method is called 'PG'"),
-        (("sweep", "cifar-c"), "cifar-c is a table of several"),
+        (("sweep", "noisy-cifar"), "noisy-cifar is a table of several"),
+        (("sweep", "cifar-controls"), "cifar-controls has no sweep of its own"),
         (("sweep", "noisy-cifar10", "--name", "weights"), "did you mean 'weight-decay'"),
     ],
 )

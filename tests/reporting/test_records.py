@@ -141,6 +141,12 @@ def test_a_record_of_another_experiment(tmp_path: Path) -> None:
     refused(tmp_path, str(path), "belongs to 'cifar-10-c', not to 'synthetic-mnist'")
 
 
+def test_a_seed_in_the_folder_of_another(tmp_path: Path) -> None:
+    mnist(tmp_path, seeds=2)
+    change(path_of(tmp_path / "synthetic-mnist", "FCL", 1), seed=7)
+    refused(tmp_path, "seed-01", "is of seed 7")
+
+
 def test_a_seed_twice(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
     write_json(folder / "fcl-again" / "seed-01" / "record.json", mnist_record("FCL", 1))

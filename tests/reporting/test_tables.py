@@ -175,7 +175,8 @@ def test_the_caption_speaks_of_the_paper_where_it_has_numbers(tmp_path: Path) ->
 
 def test_the_caption_names_where_numbers_come_from(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
-    change(path_of(folder, "XE", 5), commit="fff0000", device="cpu", seed=9)
+    path_of(folder, "XE", 5).parent.rename(path_of(folder, "XE", 9).parent)
+    change(path_of(folder, "XE", 9), commit="fff0000", device="cpu", seed=9)
     table = tables(folder)["main"]
     assert "paired t" in table.caption and "Holm" in table.caption
     assert "Seeds 0-5, 9; commits abc1234, fff0000; on NVIDIA H200, cpu." in table.caption

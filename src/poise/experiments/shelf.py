@@ -34,12 +34,12 @@ def find(name: str, length: Length = "full") -> tuple[Experiment, ...]:
 def find_sweep(name: str, which: str | None = None, length: Length = "full") -> tuple[str, Sweep]:
     """A sweep of the experiment of this name and what it is called; the first one if none is asked for."""
     found = find(name, length)
-    if len(found) > 1:
-        raise ValueError(f"{name} is a table of several: sweep {' or '.join(FILES[name][1])}")
     make = getattr(_module(WHOLE.get(name, name)), "sweeps", None)
     if make is None:
         others = [other for other in FILES if hasattr(_module(other), "sweeps")]
         raise ValueError(f"{name} has no sweep of its own: there are those of {', '.join(others)}")
+    if len(found) > 1:
+        raise ValueError(f"{name} is a table of several: sweep {' or '.join(FILES[name][1])}")
     sweeps: dict[str, Sweep] = make(found[0])
     chosen = next(iter(sweeps)) if which is None else which
     require_known("sweep", chosen, sweeps)

@@ -158,6 +158,9 @@ def _results(home: Path, homes: list[Path]) -> Results:
             raise RecordError(
                 f"{path} belongs to {record.experiment!r}, not to {experiment.name!r} in whose folder it is"
             )
+        word, _, number = path.parent.name.partition("-")
+        if word == "seed" and number.isdecimal() and int(number) != record.seed:
+            raise RecordError(f"{path} is of seed {record.seed}: put it into a folder of that name, or remove it")
         twin = sources.setdefault((record.method, record.seed), path)
         if twin != path:
             raise RecordError(f"{twin} and {path} are both seed {record.seed} of {record.method}: remove one")
