@@ -30,4 +30,4 @@ def has_weights(record: Path) -> bool:
 def can_get_weights(record: Path, trained: Path) -> bool:
     """Whether a finished run has none, and the folder where it was trained still has the model."""
     found = None if has_weights(record) else newest(trained, lambda sentence: None)
-    return found is not None and bool(found.facts["log"] == json.loads(record.read_text())["log"])
+    return found is not None and bool(found.facts["log"] == json.loads(record.read_text()).get("log"))

@@ -2,9 +2,9 @@
 
 The narrowest tile of cuDNN has 32 columns. Of a 3x3 convolution to 16 channels it throws half away, and takes several
 times as long as the memory needs to bring the pictures. A fourth colour of zeros makes the first one, which sees three,
-like the others. `narrow` makes such convolutions a Conv3x3 while a model is
-trained or tested; weights, names, hooks and what a checkpoint holds do not change, and what the kernels are not made
-for (float32, a CPU, another size) goes to torch as ever.
+like the others. `narrow` makes such convolutions a Conv3x3 while a model is trained or tested; weights, names, hooks
+and what a checkpoint holds do not change, and what the kernels are not made for (float32, a CPU, another size) goes to
+torch as ever.
 
 The three operators are linear in both arguments, and each is the derivative of another, so that gradients of gradients
 work, too; forward-mode derivatives do not.
