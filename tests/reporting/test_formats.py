@@ -59,6 +59,7 @@ def test_csv_has_every_cell_with_all_digits(tables: list[Table]) -> None:
     found = [(line["method"], line["column"], float(line["mean"]) if line["mean"] else None) for line in lines]
     assert found == [cell for table in tables for cell in cells(table)]
     assert {line["seeds"] for line in lines if line["method"] == "CL+Gaussian"} == {"0", "5"}
+    assert [line["title"] for line in lines] == [table.title for table in tables for _ in cells(table)]
     assert "nan" not in FORMATS["csv"](tables).lower()
 
 

@@ -36,7 +36,7 @@ def latex(tables: Sequence[Table]) -> str:
 
 def as_csv(tables: Sequence[Table]) -> str:
     """One line per method and column, with all digits; what is unknown is empty."""
-    lines = [line for table in tables for line in _lines(table)]
+    lines = [{**line, "title": table.title} for table in tables for line in _lines(table)]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
     writer.writeheader()
