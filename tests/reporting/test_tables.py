@@ -181,7 +181,15 @@ def test_the_caption_names_where_numbers_come_from(tmp_path: Path) -> None:
     assert "paired t" in table.caption and "Holm" in table.caption
     assert "Seeds 0-5, 9; commits abc1234, fff0000; on NVIDIA H200, cpu." in table.caption
     assert any(note.startswith("Mixed in this table: commits (abc1234, fff0000)") for note in table.notes)
-    assert any("FCL 2 epochs" in note for note in table.notes)
+
+
+def test_a_beginning_was_shared_if_it_is_the_same_to_the_second(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    assert not any(note.startswith("Begun once") for note in tables(folder)["main"].notes)
+    for seed in range(6):
+        first, own = (json.loads(path_of(folder, name, seed).read_text())["log"] for name in ("XE", "FCL"))
+        change(path_of(folder, "FCL", seed), log=[first[0], *own[1:]])
+    assert "Begun once per seed and shared between methods: FCL 2 epochs." in tables(folder)["main"].notes
 
 
 def test_leakage_is_said_and_averaged_apart(tmp_path: Path) -> None:

@@ -82,9 +82,18 @@ def _damaged(results: Results) -> list[str]:
 
 
 def _trunks(results: Results) -> list[str]:
-    shared = {m: next(iter(runs.values())).trunk for m, runs in results.runs.items() if runs}
+    shared = {m: next(iter(runs.values())).trunk for m, runs in results.runs.items() if _has_company(results, m)}
     lengths = [f"{method} {trunk.get('epochs')} epochs" for method, trunk in shared.items() if trunk]
     return [f"Begun once per seed and shared between methods: {_row(lengths)}."] if lengths else []
+
+
+def _has_company(results: Results, method: str) -> bool:
+    """Whether every run began with the very epoch, to its seconds, with which another method's run began."""
+    others = [runs for other, runs in results.runs.items() if other != method]
+    return all(
+        any(seed in runs and runs[seed].log[:1] == run.log[:1] for runs in others)
+        for seed, run in results.runs[method].items()
+    )
 
 
 def _counted(results: Results) -> list[str]:
