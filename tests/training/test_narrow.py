@@ -20,7 +20,7 @@ from poise.schedules import Constant
 from poise.training import narrow as module
 from poise.training.compiling import compiled
 from poise.training.loop import fit
-from poise.training.narrow import Conv3x3, conv3x3, fits, has_room, input_gradient, narrow, weight_gradient
+from poise.training.narrow import Conv3x3, _in_half, conv3x3, fits, has_room, input_gradient, narrow, weight_gradient
 from poise.training.plan import SGD, Plan, in_layout
 
 on_gpu = pytest.mark.skipif(
@@ -180,6 +180,8 @@ for c, k, height, width, n in sizes:
 """
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    if "only 0-dimensional arrays can be converted" in done.stderr:
+        pytest.skip("this Triton's interpreter cannot count with this NumPy")
     assert done.returncode == 0, done.stderr
 
 
@@ -360,7 +362,7 @@ def test_a_training_learns_what_it_learns_with_torchs_convolutions(monkeypatch: 
     plan = Plan(25, 32, SGD(), Constant(0.05), precision="bfloat16", compile=True)
     called = []
     forward = Conv3x3.forward
-    monkeypatch.setattr(Conv3x3, "forward", lambda conv, x: called.append(fits(x)) or forward(conv, x))
+    monkeypatch.setattr(Conv3x3, "forward", lambda conv, x: called.append(fits(_in_half(x))) or forward(conv, x))
 
     def losses() -> list[float]:
         model = in_layout(copy.deepcopy(start).cuda(), plan)

@@ -147,9 +147,10 @@ def fcl_of(settings: Settings, length: Length) -> FCL:
 
 
 def xe_gaussian_of(length: Length) -> XEGaussian:
-    """XE+Gaussian as in appendix C, once the learning rate is up: at first, running statistics are those of no data,
-    and views that use them diverge. Summed over the batch, like the contrasts: of a mean, 1e-4 would do nothing."""
-    return XEGaussian(Gaussian(sigma=0.3), weight=Ramp(1e-4 * length.batch, start=length.epoch(15)))
+    """XE+Gaussian as in appendix C, from the first step on; a sum over the batch, like the contrasts, since of a mean
+    1e-4 would do nothing. Noisy pictures use the statistics of their own batch and leave the running ones alone, on
+    which it diverges while the rate is high (docs/decisions.md)."""
+    return XEGaussian(Gaussian(sigma=0.3), weight=1e-4 * length.batch, statistics="batch")
 
 
 def parts(make: Callable[[str, Length], Experiment], *names: str) -> dict[str, tuple[Experiment, ...]]:

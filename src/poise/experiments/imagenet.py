@@ -95,8 +95,8 @@ def methods(length: Length) -> tuple[Method, ...]:
         weight=Ramp(4e-4, start=late),
     )
     patches = PatchGaussian(250 if share == 1 else 64, 1.0, random_size=True)
-    # Of a mean, 1e-4 would do nothing; and the running statistics of the first steps are those of no data (decisions).
-    gaussian = XEGaussian(Gaussian(sigma=0.5), weight=Ramp(1e-4 * length.batch, start=length.epoch(5)))
+    # Of a mean, 1e-4 would do nothing; and on running statistics it diverges while the rate is high (decisions).
+    gaussian = XEGaussian(Gaussian(sigma=0.5), weight=1e-4 * length.batch, statistics="batch")
     return (
         Method("XE", XE()),
         Method("XE+Gaussian", gaussian),
