@@ -1,17 +1,19 @@
 """Draws the figures of docs/cifar.md into docs/cifar/, from records and kept models.
 
-python docs/cifar_figures.py results cifar10                              # noisy-cifar10 and cifar10-c in results/
-python docs/cifar_figures.py results/decay-of-all cifar10 --compressed    # the compressed ones, of an earlier recipe
+python docs/cifar_figures.py results cifar10                 # noisy-cifar10 and cifar10-c in results/
+python docs/cifar_figures.py results cifar10 --compressed    # the compressed ones
 
 corruptions   accuracy per corruption and severity, difference to XE
 noise         accuracy against the share of replaced pixels, and against Gaussian noise
-cost          accuracy under noise against the minutes of training
+cost          accuracy under noise against the minutes of training (needs what benchmarks/epochs.py has measured)
 maps          utility and sensitivity on real pictures, for XE and FCL (needs their models, and CIFAR in the cache)
 """
 
 import argparse
+import json
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -21,7 +23,6 @@ from poise.corruptions.profiles import PROFILES
 from poise.data.cache import load
 from poise.data.loader import on_device
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES
-from poise.reporting.costs import training_seconds
 from poise.reporting.files import RecordError
 from poise.reporting.findings import corruption_accuracies, subtract
 from poise.reporting.records import Results
@@ -127,15 +128,21 @@ def lines(axis: plt.Axes, results: Results, places: list[float], scores: list[st
     axis.grid(axis="y", alpha=0.3)
 
 
-def cost(results: Results, path: Path) -> None:
+def minutes_of(rates: dict[str, float], epochs: int) -> float:
+    """Of a run with nothing beside it, without compiling: the epochs before its contrast begins, and the others."""
+    share = rates["share before"]
+    return epochs * (share * rates["before"] + (1 - share) * rates["after"]) / 60
+
+
+def cost(results: Results, measured: dict[str, Any], path: Path) -> None:
     """The mean accuracy under the three noises against the minutes of one training run; labels beside, from below."""
     scores = [f"{name}/{severity}" for name in GROUPS["noise"] for severity in SEVERITIES]
     figure, axis = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
     points, groups = {}, results.experiment.groups
     for method in methods_of(results):
         runs = list(results.runs[method].values())
-        seconds = [each for run in runs if (each := training_seconds(run)) is not None]
-        points[method] = fmean(seconds) / 60, 100 * fmean(run.scores[score] for run in runs for score in scores)
+        minutes = minutes_of(measured["epochs"][method], len(runs[0].log))
+        points[method] = minutes, 100 * fmean(run.scores[score] for run in runs for score in scores)
     first = {method: next((each for each in group if each in points), method) for group in groups for method in group}
     right = max(minutes for minutes, _ in points.values())
     low, high = (end(accuracy for _, accuracy in points.values()) for end in (min, max))
@@ -151,7 +158,7 @@ def cost(results: Results, path: Path) -> None:
         line = {"arrowstyle": "-", "color": colour, "alpha": 0.4}
         axis.annotate(f"{method}{price}", (minutes, accuracy), (1.08 * right, place), fontsize=8, arrowprops=line)
         place += max(high - low, 1) / 18
-    axis.set_xlabel(f"minutes of training a seed ({next(iter(results.records)).device})")
+    axis.set_xlabel(f"minutes of training a seed, alone on one {measured['device']}")
     axis.set_ylabel("accuracy, mean of the noise group, %")
     axis.set_xlim(0, 1.75 * right)
     axis.margins(y=0.12)
@@ -198,6 +205,7 @@ def main() -> None:
     parser.add_argument("data", choices=["cifar10", "cifar100"])
     parser.add_argument("--compressed", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--epochs", type=Path, default=Path("results/benchmarks/epochs-h200.json"))
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("cifar"))
     given = parser.parse_args()
     suffix = "-compressed" if given.compressed else "-quick" if given.quick else ""
@@ -215,6 +223,8 @@ def main() -> None:
         parser.error(f"{given.runs} has neither noisy-{name} nor {given.data}-c{suffix}")
     try:
         draw(noisy, corrupted, given.data, given.out, name)
+        if corrupted and given.epochs.exists():
+            cost(corrupted, json.loads(given.epochs.read_text()), given.out / f"{name}-cost.png")
     except OSError as error:
         parser.error(f"{given.out}: {error.strerror}")
 
@@ -222,7 +232,6 @@ def main() -> None:
 def draw(noisy: Results | None, corrupted: Results | None, data: str, out: Path, name: str) -> None:
     if corrupted:
         corruptions(corrupted, out / f"{name}-corruptions.png")
-        cost(corrupted, out / f"{name}-cost.png")
     if noisy:
         noise(noisy, corrupted, out / f"{name}-noise.png")
         if all(model_of(noisy.folder, method).exists() for method in ("XE", "FCL")):

@@ -305,14 +305,14 @@ def test_one_compiled_step_serves_all_seeds_and_methods_with_the_same_passes() -
     counter, counts = CompileCounter(), []
     rows = {method.name: method.objective for method in tiny(noisy_cifar.table).methods}
     for _seed in range(2):
-        for name in ("XE", "CL+Gaussian", "FCL", "AugMix+FCL"):
+        for name in ("XE", "XE+Gaussian", "CL+Gaussian", "FCL", "AugMix+FCL"):
             model = tiny_cifar.NETWORK()
             model.embed = torch.compile(model.embed, backend=counter, dynamic=False)
             objective = rows[name]
             for step in (0, 3):
                 objective(model, torch.rand(8, 3, 32, 32), torch.arange(8), step).total.backward()
             counts.append(counter.frame_count)
-    assert counts[4:] == [counts[3]] * 4 and counts[3] <= 6
+    assert counts == [1, 2, 3, 5, 7, *[7] * 5]
     torch._dynamo.reset()
 
 
