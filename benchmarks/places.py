@@ -29,8 +29,8 @@ def to_write(word: str) -> Path:
 def present(word: str) -> str:
     """A device of this machine."""
     try:
-        torch.empty(1, device=word)
-    except (RuntimeError, AssertionError):
+        torch.empty(1, device=word).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError):
         raise argparse.ArgumentTypeError(f"{word} is no device of this machine") from None
     return word
 

@@ -5,12 +5,13 @@ python docs/cifar_figures.py results cifar10 --compressed    # the compressed on
 
 corruptions   accuracy per corruption and severity, difference to XE
 noise         accuracy against the share of replaced pixels, and against Gaussian noise
-cost          accuracy under noise against the minutes of training (needs what benchmarks/epochs.py has measured)
+cost          accuracy under noise against the minutes of training (--epochs: what benchmarks/epochs.py has measured)
 maps          utility and sensitivity on real pictures, for XE and FCL (needs their models, and CIFAR in the cache)
 """
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 import poise
 from poise.corruptions.profiles import PROFILES
 from poise.data.cache import load
+from poise.data.errors import DataError
 from poise.data.loader import on_device
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES
 from poise.reporting.files import RecordError
@@ -128,10 +130,23 @@ def lines(axis: plt.Axes, results: Results, places: list[float], scores: list[st
     axis.grid(axis="y", alpha=0.3)
 
 
-def minutes_of(rates: dict[str, float], epochs: int) -> float:
+def minutes_of(log: Sequence[dict[str, Any]], seconds: dict[str, float]) -> float:
     """Of a run with nothing beside it, without compiling: the epochs before its contrast begins, and the others."""
-    share = rates["share before"]
-    return epochs * (share * rates["before"] + (1 - share) * rates["after"]) / 60
+    return sum(seconds["after" if "weight" in entry["loss"] else "before"] for entry in log) / 60
+
+
+def times_of(word: str) -> dict[str, Any]:
+    """What benchmarks/epochs.py has written."""
+    try:
+        found = json.loads(Path(word).read_text())
+        if found["length"] == "quick":
+            raise argparse.ArgumentTypeError(f"{word} has the epochs of a quick look, not those of the recipe")
+        _ = found["device"], [seconds["before"] + seconds["after"] for seconds in found["epochs"].values()]
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{word}: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, AttributeError):
+        raise argparse.ArgumentTypeError(f"{word} is not what benchmarks/epochs.py writes") from None
+    return dict(found)
 
 
 def cost(results: Results, measured: dict[str, Any], path: Path) -> None:
@@ -141,7 +156,7 @@ def cost(results: Results, measured: dict[str, Any], path: Path) -> None:
     points, groups = {}, results.experiment.groups
     for method in methods_of(results):
         runs = list(results.runs[method].values())
-        minutes = minutes_of(measured["epochs"][method], len(runs[0].log))
+        minutes = minutes_of(runs[0].log, measured["epochs"][method])
         points[method] = minutes, 100 * fmean(run.scores[score] for run in runs for score in scores)
     first = {method: next((each for each in group if each in points), method) for group in groups for method in group}
     right = max(minutes for minutes, _ in points.values())
@@ -203,9 +218,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path)
     parser.add_argument("data", choices=["cifar10", "cifar100"])
-    parser.add_argument("--compressed", action="store_true")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--epochs", type=Path, default=Path("results/benchmarks/epochs-h200.json"))
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--compressed", action="store_true")
+    length.add_argument("--quick", action="store_true")
+    parser.add_argument("--epochs", type=times_of, metavar="FILE")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("cifar"))
     given = parser.parse_args()
     suffix = "-compressed" if given.compressed else "-quick" if given.quick else ""
@@ -221,10 +237,14 @@ def main() -> None:
             parser.error(f"{results.folder} needs runs of XE and of another method")
     if not noisy and not corrupted:
         parser.error(f"{given.runs} has neither noisy-{name} nor {given.data}-c{suffix}")
+    if corrupted and given.epochs and (missing := set(methods_of(corrupted)) - set(given.epochs["epochs"])):
+        parser.error(f"--epochs has no times of {', '.join(sorted(missing))}: measure them again")
     try:
         draw(noisy, corrupted, given.data, given.out, name)
-        if corrupted and given.epochs.exists():
-            cost(corrupted, json.loads(given.epochs.read_text()), given.out / f"{name}-cost.png")
+        if corrupted and given.epochs:
+            cost(corrupted, given.epochs, given.out / f"{name}-cost.png")
+    except DataError as error:
+        parser.error(str(error))
     except OSError as error:
         parser.error(f"{given.out}: {error.strerror}")
 

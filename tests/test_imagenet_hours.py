@@ -62,8 +62,8 @@ def test_fcl_costs_as_much_as_xe_for_two_thirds_of_the_run() -> None:
 
 def test_the_grid_is_six_methods_five_times() -> None:
     """One GPU, steps of .5 and 2 s: 2 XE, CL+Gaussian and 2 FCL late, XE+Gaussian at once; for three dollars."""
-    xe, late, early = (1251 * (start * 0.5 + (90 - start) * 2) / 3600 for start in (90, 60, 0))
-    grid = 5 * (2 * xe + 3 * late + early)
+    xe, late, whole = (1251 * (start * 0.5 + (90 - start) * 2) / 3600 for start in (90, 60, 0))
+    grid = 5 * (2 * xe + 3 * late + whole)
     assert f"| {xe:.1f} | {late:.1f} | {grid:,.0f} h | ${3 * grid:,.0f} |" in predicted_table(rates(), 16, 3.0)[2]
 
 

@@ -2,13 +2,16 @@
 
 import contextlib
 import copy
+import inspect
 import os
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -156,8 +159,19 @@ def test_room_is_that_of_an_h200(memory: int, triton: object, room: bool, monkey
     assert has_room(torch.device("cuda")) is room
 
 
+def converts_arrays() -> bool:
+    """Whether NumPy makes a number of an array that has one."""
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            return int(np.ones(1)) == 1
+        except TypeError:
+            return False
+
+
 def test_the_kernels_give_torchs_numbers_in_tritons_interpreter() -> None:
-    pytest.importorskip("triton", reason="needs Triton")
+    interpreter = pytest.importorskip("triton.runtime.interpreter", reason="needs Triton")
+    if "int(self.handle.data)" in inspect.getsource(interpreter) and not converts_arrays():
+        pytest.skip("this Triton's interpreter makes numbers of arrays, as this NumPy does not any more")
     script = """
 import torch, torch.nn.functional as F
 from poise.training.narrow_kernels import convolved, weight_gradient
@@ -180,8 +194,6 @@ for c, k, height, width, n in sizes:
 """
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    if "only 0-dimensional arrays can be converted" in done.stderr:
-        pytest.skip("this Triton's interpreter cannot count with this NumPy")
     assert done.returncode == 0, done.stderr
 
 

@@ -39,7 +39,7 @@ NAMES = {
     "cifar100": (),  # a hundred do not fit under bars
 }
 TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
-WEIGHT_DECAY = {"cifar10": 5e-4, "cifar100": 5e-4}  # not in the paper; the sweep's best on CIFAR-10
+WEIGHT_DECAY = {"cifar10": 5e-4, "cifar100": 5e-4}  # not in the paper; the sweeps' best
 GROUPS = (
     ("XE", "XE+Gaussian", "CL+Gaussian", "FCL"),
     ("PG+XE", "PG+FCL"),
