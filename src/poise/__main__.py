@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 from poise.extras import install
 
@@ -17,7 +18,7 @@ class Interrupted(BaseException):
 
 def main() -> None:
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
-    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGINT, _Interrupt())
     try:
         _run()
     except (
@@ -45,8 +46,16 @@ def _nowhere() -> TextIO:
     return Path(os.devnull).open("w")
 
 
-def _interrupt(*_: object) -> NoReturn:
-    raise Interrupted
+class _Interrupt:
+    """Answers SIGINT with Interrupted, once a second at most: shells, `timeout` and impatient fingers send it twice,
+    and the second must not meet the first on its way out."""
+
+    last = float("-inf")
+
+    def __call__(self, *_: object) -> None:
+        if time.monotonic() - self.last > 1:
+            self.last = time.monotonic()
+            raise Interrupted
 
 
 if __name__ == "__main__":

@@ -81,6 +81,34 @@ def test_twice_ctrl_c_from_import_to_exit_is_one_sentence(tmp_path: Path, handle
     assert interrupt(process, tmp_path / "leaving") == (130, "", SENTENCE)
 
 
+MEETING = """
+import os, signal, sys
+from poise.__main__ import main
+
+setting = signal.signal
+
+def signal_during(number, handler):
+    if handler is signal.SIG_IGN:
+        os.kill(os.getpid(), signal.SIGINT)
+    return setting(number, handler)
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "poise.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal = signal_during
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there os.kill ends the process")
+def test_a_second_ctrl_c_does_not_meet_the_first_on_its_way_out() -> None:
+    ended = subprocess.run([sys.executable, "-c", MEETING], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", SENTENCE)
+
+
 def files_below(folder: Path) -> list[str]:
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 
