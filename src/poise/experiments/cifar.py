@@ -120,7 +120,7 @@ def methods(settings: Settings, length: Length) -> tuple[Method, ...]:
         weight=replace(on, start=length.step(settings.patch_start)),
     )
     plain = Standard()
-    noise = Chain((plain, GaussianNoise(sigma=0.1, fraction=0.5)))
+    noise = Chain((plain, GaussianNoise(sigma=0.2, fraction=0.5)))
     return (
         Method("XE", XE(), plain),
         Method("XE+Gaussian", xe_gaussian_of(length), plain),
