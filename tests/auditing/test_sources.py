@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import save_file
+from tiny_cifar import drawn_cifar
 
 import poise
 from poise.auditing.checkpoints import build
@@ -190,6 +191,18 @@ def test_a_folder_of_class_folders(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match="3 names of classes"):
         in_classes_of(found, ["a", "b", "c"], 2)
     assert batch.sources == ["dog/2.png", "cat/0.png"]
+
+
+def test_cifar_classes_have_their_names_unless_others_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn_cifar(tmp_path, monkeypatch)
+    found = open_pictures("cifar10", None, None, None)
+    assert in_classes_of(found, [], 10).classes[3] == "cat"
+    letters = list("abcdefghij")
+    assert in_classes_of(found, letters, 10).classes == letters
+    assert in_classes_of(found, [], 12).classes[3] == "3"  # another model's classes
+    assert (in_classes_of(found, [], 10).labels == found.labels).all()
 
 
 def test_a_damaged_picture_is_left_out_and_named(tmp_path: Path) -> None:

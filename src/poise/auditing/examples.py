@@ -32,6 +32,7 @@ class Examples:
     given     the utility of some rows [B, *D], where the data bring it.
     scale     mean and deviation [F] of a table's columns; `read` gives them standardized.
     features  the names of a table's columns.
+    called    what the classes are called, where they are numbered and nobody gives other names.
     notes     what was done with the data, in words.
     damaged   what could not be read, by its source; filled as examples are read.
     """
@@ -46,6 +47,7 @@ class Examples:
     given: Callable[[Sequence[int]], Tensor] | None = None
     scale: tuple[Tensor, Tensor] | None = None
     features: Sequence[str] = ()
+    called: Sequence[str] = ()
     notes: tuple[str, ...] = ()
     damaged: dict[str, str] = field(default_factory=dict)
 

@@ -31,7 +31,8 @@ def in_classes_of(found: Examples, names: Sequence[str], num_classes: int) -> Ex
     if int(found.labels.max(initial=0)) >= num_classes:
         raise AuditError(f"{found.name} has label {found.labels.max()}, but the model has {num_classes} classes")
     if numbered:
-        return replace(found, classes=list(names)) if names else found
+        called = names or (found.called if len(found.called) == num_classes else found.classes)
+        return replace(found, classes=list(called))
     if len(found.classes) != num_classes:
         raise AuditError(
             f"{found.name} has {_folders(len(found.classes))}, the model {num_classes} classes: give its names, "

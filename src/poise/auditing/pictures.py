@@ -18,6 +18,7 @@ from poise.auditing.examples import Damaged, Examples
 from poise.auditing.rows import read_rows
 from poise.corruptions.rgb import as_rgb
 from poise.data.cache import load
+from poise.data.classes import CLASS_NAMES
 from poise.data.errors import DataNotFound
 from poise.data.folders import in_class_folders
 from poise.data.synthetic_mnist import SyntheticMNIST
@@ -53,7 +54,8 @@ def open_pictures(
 
 def _set(name: str) -> Examples:
     if name != "synthetic-mnist":
-        return from_array(f"{name} (test)", load(name, "test_x"), load(name, "test_y"))
+        found = from_array(f"{name} (test)", load(name, "test_x"), load(name, "test_y"))
+        return replace(found, called=CLASS_NAMES.get(name, ()))
     parts = ("train_x", "train_y", "test_x", "test_y")
     digits = SyntheticMNIST()({part: load("mnist", part) for part in parts})["test"]
     columns = {"corner": [("none", "digit")[int(corner >= 0)] for corner in digits.corner]}

@@ -15,6 +15,7 @@ from typing import Any
 from poise.data.augment import Chain, GaussianNoise, PatchGaussian, Standard
 from poise.data.augmix import AugMix
 from poise.data.cache import load
+from poise.data.classes import CLASS_NAMES
 from poise.data.task import Examples
 from poise.experiments.experiment import Build, Experiment, Method
 from poise.experiments.grids import COUNTS, PATCH_SIGMAS, PATCH_SIZES, SIGMAS, TEMPERATURES, WEIGHT_DECAYS, WEIGHTS
@@ -34,10 +35,7 @@ from poise.schedules import Ramp, Steps
 from poise.training.plan import SGD, Plan
 
 CLASSES = {"cifar10": 10, "cifar100": 100}
-NAMES = {
-    "cifar10": ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
-    "cifar100": (),  # a hundred do not fit under bars
-}
+NAMES: dict[str, tuple[str, ...]] = {**CLASS_NAMES, "cifar100": ()}  # a hundred do not fit under bars
 TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 WEIGHT_DECAY = {"cifar10": 5e-4, "cifar100": 5e-4}  # not in the paper; the sweeps' best
 GROUPS = (
