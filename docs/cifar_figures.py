@@ -26,7 +26,7 @@ from poise.data.errors import DataError
 from poise.data.loader import on_device
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES
 from poise.reporting.files import RecordError
-from poise.reporting.findings import corruption_accuracies, subtract
+from poise.reporting.findings import corruption_gaps
 from poise.reporting.records import Results
 from poise.reporting.records import load as load_records
 
@@ -51,9 +51,11 @@ def colour_of(results: Results, method: str) -> str:
 
 
 def corruptions(results: Results, path: Path) -> None:
-    """A panel per method: 19 rows, 5 severities and their mean, the difference to XE in points."""
-    cells = {method: corruption_accuracies(results, method) for method in methods_of(results)}
-    gaps = {method: subtract(found, cells["XE"]) for method, found in cells.items() if method != "XE"}
+    """A panel per method: 19 rows, 5 severities and their mean, the difference to XE with the same seeds in points."""
+    others = [method for method in methods_of(results) if results.runs[method].keys() & results.runs["XE"].keys()]
+    gaps = {method: corruption_gaps(results, method, "XE") for method in others if method != "XE"}
+    if not gaps:
+        return
     tables = {
         method: 100 * np.array([[gap[c][s] for s in SEVERITIES] for c in CORRUPTIONS]) for method, gap in gaps.items()
     }
@@ -131,8 +133,11 @@ def lines(axis: plt.Axes, results: Results, places: list[float], scores: list[st
 
 
 def minutes_of(log: Sequence[dict[str, Any]], seconds: dict[str, float]) -> float:
-    """Of a run with nothing beside it, without compiling: the epochs before its contrast begins, and the others."""
-    return sum(seconds["after" if "weight" in entry["loss"] else "before"] for entry in log) / 60
+    """Of a run with nothing beside it, without compiling: the epochs before its contrast begins, and the others; the
+    one in which it begins in proportion, as the log has its mean weight."""
+    weights = [entry["loss"].get("weight", 0.0) for entry in log]
+    shares = [weight / max(weights) if weight else 0.0 for weight in weights]
+    return sum(seconds["before"] + share * (seconds["after"] - seconds["before"]) for share in shares) / 60
 
 
 def times_of(word: str) -> dict[str, Any]:
@@ -151,35 +156,51 @@ def times_of(word: str) -> dict[str, Any]:
 
 def cost(results: Results, measured: dict[str, Any], path: Path) -> None:
     """The mean accuracy under the three noises against the minutes of one training run; labels beside, from below."""
-    scores = [f"{name}/{severity}" for name in GROUPS["noise"] for severity in SEVERITIES]
     figure, axis = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
-    points, groups = {}, results.experiment.groups
-    for method in methods_of(results):
-        runs = list(results.runs[method].values())
-        minutes = minutes_of(runs[0].log, measured["epochs"][method])
-        points[method] = minutes, 100 * fmean(run.scores[score] for run in runs for score in scores)
-    first = {method: next((each for each in group if each in points), method) for group in groups for method in group}
-    right = max(minutes for minutes, _ in points.values())
-    low, high = (end(accuracy for _, accuracy in points.values()) for end in (min, max))
+    methods = methods_of(results)
+    minutes = {method: minutes_of(log_of(results, method), measured["epochs"][method]) for method in methods}
+    heights = {method: under_noise(results, method, list(results.runs[method])) for method in methods}
+    right, low, high = max(minutes.values()), min(heights.values()), max(heights.values())
     place = low
-    for method, (minutes, accuracy) in sorted(points.items(), key=lambda point: point[1][1]):
-        colour = colour_of(results, method)
-        axis.plot(minutes, accuracy, "o", color=colour)
-        base = points[first[method]]
-        gain, seconds = accuracy - base[1], 60 * (minutes - base[0])
-        price = f": {signed(gain, 1)} for {seconds:+.0f} s" if method != first[method] else ""
-        price += f", {seconds / gain:.1f} s a point" if price and gain > 0.5 else ""
-        place = max(accuracy, place)
+    for method in sorted(methods, key=heights.__getitem__):
+        point, colour = (minutes[method], heights[method]), colour_of(results, method)
+        axis.plot(*point, "o", color=colour)
+        place = max(point[1], place)
         line = {"arrowstyle": "-", "color": colour, "alpha": 0.4}
-        axis.annotate(f"{method}{price}", (minutes, accuracy), (1.08 * right, place), fontsize=8, arrowprops=line)
+        label = f"{method}{price(results, method, minutes)}"
+        axis.annotate(label, point, (1.08 * right, place), fontsize=8, arrowprops=line)
         place += max(high - low, 1) / 18
     axis.set_xlabel(f"minutes of training a seed, alone on one {measured['device']}")
     axis.set_ylabel("accuracy, mean of the noise group, %")
     axis.set_xlim(0, 1.75 * right)
     axis.margins(y=0.12)
     axis.spines[["top", "right"]].set_visible(False)
-    what = "points and seconds of training above the first of the group; compiling left out"
+    what = "points and seconds of training above the first of the group, or above XE; compiling left out"
     finish(figure, path, f"{results.experiment.title}\n{what}")
+
+
+def log_of(results: Results, method: str) -> Sequence[dict[str, Any]]:
+    return next(iter(results.runs[method].values())).log
+
+
+def under_noise(results: Results, method: str, seeds: Sequence[int]) -> float:
+    """Points, over these seeds."""
+    scores = [f"{name}/{severity}" for name in GROUPS["noise"] for severity in SEVERITIES]
+    return 100 * fmean(results.runs[method][seed].scores[score] for seed in seeds for score in scores)
+
+
+def price(results: Results, method: str, minutes: dict[str, float]) -> str:
+    """What a method gains over the first of its group, and the first over XE, with the same seeds."""
+    group = next(group for group in results.experiment.groups if method in group)
+    first = next(each for each in group if each in minutes)
+    base = first if method != first else "XE"
+    seeds = sorted(results.runs[method].keys() & results.runs[base].keys())
+    if method == base or not seeds:
+        return ""
+    gain = under_noise(results, method, seeds) - under_noise(results, base, seeds)
+    seconds = 60 * (minutes[method] - minutes[base])
+    each = f", {seconds / gain:.1f} s a point" if 0.5 < gain < 10 * seconds else ""
+    return f": {signed(gain, 1)} for {signed(seconds)} s{each}"
 
 
 def model_of(folder: Path, method: str) -> Path:

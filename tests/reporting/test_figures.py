@@ -43,6 +43,9 @@ def test_the_minutes_of_a_run_follow_its_log() -> None:
     minutes_of = runpy.run_path(str(SCRIPT))["minutes_of"]
     quiet, loud = {"loss": {"xe": 1.0}}, {"loss": {"xe": 1.0, "contrast": 2.0, "weight": 0.1}}
     assert minutes_of([quiet] * 20 + [loud] * 4, TIMES) == pytest.approx((20 * 2 + 4 * 5) / 60)
+    begins = {"loss": {"xe": 1.0, "contrast": 2.0, "weight": 0.025}}  # on in a quarter of its steps
+    assert minutes_of([quiet, begins, loud], TIMES) == pytest.approx((2 + 2.75 + 5) / 60)
+    assert minutes_of([quiet] * 3, TIMES) == pytest.approx(6 / 60)
 
 
 def test_every_method_is_timed_with_its_contrast() -> None:

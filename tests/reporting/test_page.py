@@ -3,10 +3,12 @@
 import base64
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,7 +17,14 @@ from fake_records import cifar, mnist, path_of
 
 from poise.reporting.colours import ACCURACY, colour, text_on
 from poise.reporting.files import RecordError
-from poise.reporting.findings import class_accuracies, corruption_accuracies, facts_of, findings, subtract
+from poise.reporting.findings import (
+    class_accuracies,
+    corruption_accuracies,
+    corruption_gaps,
+    facts_of,
+    findings,
+    subtract,
+)
 from poise.reporting.markup import Markup, element
 from poise.reporting.page import page
 from poise.reporting.plots import class_bars, curve, differences, heat_map, learning_curves, measures
@@ -176,6 +185,18 @@ def test_heat_maps_hold_the_means_over_seeds(tmp_path: Path) -> None:
     drawn = heat_map("FCL", cells)
     assert drawn.count("<rect") == 19 * 6 and f"fog, severity 4: {np.mean(values):.4f}".replace("0.", ".") in drawn
     assert subtract(cells, {"fog": {4: 0.5}}) == {"fog": {4: pytest.approx(np.mean(values) - 0.5)}}
+
+
+def test_differences_are_over_the_seeds_that_both_methods_have(tmp_path: Path) -> None:
+    folder = cifar(tmp_path, seeds=3)
+    shutil.rmtree(path_of(folder, "FCL", 2).parent)
+
+    def mean(method: str) -> float:
+        read = [json.loads(path_of(folder, method, seed).read_text()) for seed in range(2)]
+        return fmean(record["scores"]["fog/4"] for record in read)
+
+    gaps = corruption_gaps(only(folder), "FCL", "XE")
+    assert gaps["fog"][4] == pytest.approx(mean("FCL") - mean("XE")) and len(gaps) == 19
 
 
 def test_rare_classes_stand_apart(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -19,16 +19,23 @@ def findings(table: Table) -> list[str]:
     return [_finding(table, row) for row in table.rows if any(cell.difference for cell in row.cells)]
 
 
-def corruption_accuracies(results: Results, method: str) -> Cells:
-    """Mean over seeds for every corruption and severity: those of the protocol in its order, then others, as `UN/5`."""
+def corruption_accuracies(results: Results, method: str, seeds: Collection[int] | None = None) -> Cells:
+    """Mean over seeds, or over these, for every corruption and severity: those of the protocol in its order, then
+    others, as `UN/5`."""
     found: dict[str, dict[int, list[float]]] = {name: {} for name in CORRUPTIONS}
-    for run in results.runs[method].values():
-        for score, value in run.scores.items():
+    for seed, run in results.runs[method].items():
+        for score, value in run.scores.items() if seeds is None or seed in seeds else ():
             name, _, severity = score.rpartition("/")
             if name and severity.isdigit():
                 found.setdefault(name, {}).setdefault(int(severity), []).append(value)
     means = {name: {s: float(np.mean(v)) for s, v in sorted(row.items())} for name, row in found.items()}
     return {name: row for name, row in means.items() if row}
+
+
+def corruption_gaps(results: Results, one: str, other: str) -> Cells:
+    """One method's accuracies minus the other's, over the seeds that both have."""
+    common = results.runs[one].keys() & results.runs[other].keys()
+    return subtract(corruption_accuracies(results, one, common), corruption_accuracies(results, other, common))
 
 
 def subtract(one: Cells, other: Cells) -> Cells:

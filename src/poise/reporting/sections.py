@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from poise.protocols import CORRUPTIONS
 from poise.reporting import plots
 from poise.reporting.captions import listed
-from poise.reporting.findings import class_accuracies, corruption_accuracies, facts_of, findings, pairs, subtract
+from poise.reporting.findings import class_accuracies, corruption_accuracies, corruption_gaps, facts_of, findings, pairs
 from poise.reporting.grid import Mark, differences_grid, main_grid
 from poise.reporting.markup import Markup, element, join
 from poise.reporting.numbers import DASH
@@ -62,7 +62,7 @@ def corruptions_section(results: Results, order: Sequence[str]) -> Markup:
     if not any(cells.values()):
         return Markup()
     drawn = [plots.heat_map(method, cells[method]) for method in order if cells[method]]
-    gaps = {f"{m} − {first}": subtract(cells[m], cells[first]) for m, first in pairs(results, order)}  # noqa: RUF001
+    gaps = {f"{m} − {first}": corruption_gaps(results, m, first) for m, first in pairs(results, order)}  # noqa: RUF001
     reach = max((abs(v) for gap in gaps.values() for row in gap.values() for v in row.values()), default=0) or 1.0
     parts = [element("h3", "Accuracy per corruption and severity"), figures(drawn)]
     own = sorted({name for rows in cells.values() for name in rows} - set(CORRUPTIONS))
