@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -216,6 +217,34 @@ def test_of_two_runners_in_one_folder_each_run_is_trained_by_one(tmp_path: Path)
     assert len(tested) == len(set(tested)) == 6
     (results,) = load(tmp_path / "blobs")
     assert len(results.records) == 6
+
+
+ENDLESS = """
+from contextlib import suppress
+from dataclasses import replace
+from miniature import EXPERIMENT
+EXPERIMENT = replace(EXPERIMENT, plan=replace(EXPERIMENT.plan, epochs=100_000))
+"""
+
+
+def test_whoever_helps_ends_with_whom_it_helps(tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    words = [str(tmp_path / "endless.py") if word == str(FILE) else word for word in command(tmp_path, "--jobs", "2")]
+    environment = {**os.environ, "PYTHONPATH": "src:tests"}
+    first = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for _ in range(900):
+        if len(list((tmp_path / "blobs").glob("*/seed-*"))) == 2:
+            break
+        time.sleep(0.05)
+    first.send_signal(signal.SIGINT)
+    try:
+        _, said = first.communicate(timeout=30)
+        assert (first.returncode, said.count("interrupted")) == (130, 1)
+        with pytest.raises(ProcessLookupError):
+            os.killpg(first.pid, 0)  # nobody of its group is left
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(first.pid, signal.SIGKILL)
 
 
 def test_jobs_are_as_many_processes_and_all_their_records_are_named(tmp_path: Path) -> None:

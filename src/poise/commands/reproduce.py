@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import subprocess
 import sys
 import time
@@ -167,6 +168,10 @@ def _run(
         sys.exit(f"poise: {error}")
     except OSError as error:
         sys.exit(f"poise: {told(error, out)}")
+    except BaseException:  # Ctrl-C among them, which may have reached this process alone
+        for helper in helpers:
+            helper.send_signal(signal.SIGINT)
+        raise
     finally:
         _wait(helpers)
         stop()
