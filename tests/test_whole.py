@@ -1,6 +1,7 @@
 """Files appear whole or not at all, and what a killed process left is swept."""
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -33,6 +34,25 @@ def test_a_file_that_fails_leaves_nothing_and_is_named(tmp_path: Path) -> None:
         fill()
     assert caught.value.filename == str(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
+    for content in (b"one", b"two"):
+        with new_file(tmp_path / "link") as stream:
+            stream.write(content)
+        assert (tmp_path / "link").is_symlink() and (tmp_path / "there" / "file").read_bytes() == content
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    with new_file(pipe) as stream:
+        stream.write(b"through")
+    assert reader.communicate(timeout=20)[0] == b"through" and pipe.is_fifo()
 
 
 def test_an_encoder_that_fails_is_named(tmp_path: Path) -> None:

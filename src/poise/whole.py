@@ -19,13 +19,19 @@ _WINDOWS = os.name == "nt"  # there an open file cannot be moved, and parts are 
 
 @contextmanager
 def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
-    """A stream to a file; an OSError on the way names that file.
+    """A stream to a file; an OSError on the way names that file. A link is followed; a pipe or a device, such as
+    /dev/stdout, is written to as it stands.
 
     within  the folder of an output of many files. What is unfinished lies at its top, folders on the way to the file
             are made, and the disk is not waited for: whoever goes on there proves what it finds.
     """
     part = None
     try:
+        if within is None and path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as as_it_stands:
+                yield as_it_stands
+            return
+        path = Path(os.path.realpath(path)) if path.is_symlink() else path
         if within is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         part, stream = _open(within or path.parent)

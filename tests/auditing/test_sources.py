@@ -119,6 +119,19 @@ def test_a_poise_checkpoint(tmp_path: Path) -> None:
             build(wrong)
 
 
+def test_a_kept_model_names_its_own_network(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    kept, x = poise.LeNet(3, size=16).eval(), torch.rand(2, 1, 16, 16)
+    poise.save_model(kept, tmp_path / "model.safetensors", "LeNet", num_classes=3, size=16)
+    for word in (tmp_path / "model.safetensors", tmp_path):
+        torch.testing.assert_close(model(str(word)).model(x), kept(x), rtol=0.02, atol=0.02)
+    with pytest.raises(AuditError, match=r"gone.safetensors is not a file"):
+        model(str(tmp_path / "gone.safetensors"))
+    save_file(kept.state_dict(), tmp_path / "bare.safetensors")
+    with pytest.raises(AuditError, match=r"nor a recipe beside it names its network: say it, as --network 'resnet56"):
+        model(str(tmp_path / "bare.safetensors"))
+
+
 def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
     missing = [name for name in ("torchvision", "timm") if find_spec(name) is None]
     told = ("", f"; {''.join(missing)} is not installed here", "; neither torchvision nor timm is installed here")
@@ -126,7 +139,7 @@ def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
         AuditError, match=f"no model is found under 'nothing': .* or module:function{told[len(missing)]}$"
     ):
         model("nothing")
-    with pytest.raises(AuditError, match=r"neither config.json .* nor checkpoint"):
+    with pytest.raises(AuditError, match=r"neither config.json .* nor model.safetensors or checkpoint"):
         model(str(tmp_path))
     (tmp_path / "config.json").write_text('{"architectures": ["BertForMaskedLM"]}')
     pytest.importorskip("transformers", reason="pip install '.[transformers]'")

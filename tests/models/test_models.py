@@ -122,6 +122,12 @@ def test_images_are_normalised_inside() -> None:
     assert not any("normalize" in name for name in model.state_dict())
 
 
+def test_grey_pictures_do_not_pass_for_colours() -> None:
+    for shape in ((2, 1, 32, 32), (2, 4, 32, 32), (1, 28, 28)):
+        with pytest.raises(ValueError, match=r"pictures of 3 channels are wanted, got \["):
+            resnet56(10)(torch.rand(shape))
+
+
 def test_a_shortcut_skips_pixels_and_pads_channels() -> None:
     model = ResNet(10, [(1, 4, 1), (1, 8, 2)])
     x = torch.rand(1, 4, 6, 6)

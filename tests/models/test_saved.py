@@ -1,5 +1,6 @@
 """Networks in files: there and back, small, and nothing else is taken for one."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,15 @@ import torch
 from safetensors.torch import save_file
 
 import poise
+
+
+def test_a_kept_model_is_for_everyone_whom_the_umask_lets(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        poise.save_model(poise.LeNet(10), tmp_path / "model.safetensors", "LeNet", num_classes=10)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
 def test_there_and_back(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-"""Poise's own checkpoints: tensors in safetensors, the network in the recipe of the run beside them."""
+"""Poise's own checkpoints and kept models: tensors in safetensors, the network in the file's header or, of a
+checkpoint, in the recipe of the run beside it."""
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +12,29 @@ from torch import nn
 
 from poise.auditing.errors import AuditError
 from poise.auditing.weights import load_weights
-from poise.models.lenet import LeNet
-from poise.models.resnet import ResNet, resnet56
-from poise.models.resnet_v2 import ResNetV2, resnet_v2_50
-from poise.models.transformer import Transformer
-
-NETWORKS: dict[str, Callable[..., nn.Module]] = {
-    each.__name__: each for each in (LeNet, ResNet, resnet56, ResNetV2, resnet_v2_50, Transformer)
-}
+from poise.models.saved import NETWORKS, network_in
 
 
 def poise_model(path: Path, network: str | None) -> nn.Module:
-    """The network of a checkpoint, or of the newest one in the folder of a run."""
-    found = sorted(path.glob("checkpoint-*.safetensors")) if path.is_dir() else [path]
-    if not found:
-        raise AuditError(f"{path} has neither config.json (Hugging Face) nor checkpoint-*.safetensors (Poise)")
-    model = build(network or _recipe(found[-1]))
+    """The network of a file, or of the kept model or newest checkpoint in the folder of a run."""
+    file = _newest(path) if path.is_dir() else path
+    weights = load_weights(file, trust=False)
+    model = build(network or network_in(file) or _recipe(file))
     try:
-        model.load_state_dict(load_weights(found[-1], trust=False))
+        model.load_state_dict(weights)
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
-        raise AuditError(f"{found[-1]} holds the weights of another network: {reason}") from None
+        raise AuditError(f"{file} holds the weights of another network: {reason}") from None
     return model
+
+
+def _newest(run: Path) -> Path:
+    found = [*sorted(run.glob("checkpoint-*.safetensors")), *run.glob("model.safetensors")]
+    if not found:
+        raise AuditError(
+            f"{run} has neither config.json (Hugging Face) nor model.safetensors or checkpoint-*.safetensors (Poise)"
+        )
+    return found[-1]
 
 
 def build(network: str) -> nn.Module:
@@ -64,4 +65,5 @@ def _recipe(checkpoint: Path) -> str:
         for word in tree.keywords if isinstance(tree, ast.Call) else []:
             if word.arg == "network":
                 return ast.unparse(word.value)
-    raise AuditError(f"no recipe beside {checkpoint} names its network: say --network 'LeNet(num_classes=10)'")
+    example = "--network 'resnet56(num_classes=10)'"
+    raise AuditError(f"neither {checkpoint} nor a recipe beside it names its network: say it, as {example}")

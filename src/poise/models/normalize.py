@@ -22,4 +22,7 @@ class Normalize(nn.Module):
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        channels = len(self.mean)
+        if channels > 1 and x.shape[-3] != channels:  # one channel would be repeated without a word
+            raise ValueError(f"pictures of {channels} channels are wanted, got {list(x.shape)}")
         return (x - self.mean) / self.std

@@ -10,7 +10,6 @@ and its settings; nothing is unpickled or run.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from poise.models.lenet import LeNet
 from poise.models.resnet import ResNet, resnet56
 from poise.models.resnet_v2 import ResNetV2, resnet_v2_50
 from poise.models.transformer import Transformer
+from poise.whole import new_file
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     network.__name__: network for network in (LeNet, ResNet, resnet56, ResNetV2, resnet_v2_50, Transformer)
@@ -30,7 +30,7 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 
 def save_model(model: nn.Module, path: Path | str, network: str, /, **settings: Any) -> None:
     """Write the weights of NETWORKS[network](**settings), about half of their size in memory."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     _require_known(network)
     weights = {name for name, _ in model.named_parameters()}
@@ -40,12 +40,8 @@ def save_model(model: nn.Module, path: Path | str, network: str, /, **settings: 
     }
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        save_file(tensors, part, {"poise": json.dumps({"network": network, "settings": settings})})
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with new_file(path) as stream:
+        stream.write(save(tensors, {"poise": json.dumps({"network": network, "settings": settings})}))
 
 
 def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
@@ -63,6 +59,18 @@ def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
     except (SafetensorError, KeyError, TypeError, RuntimeError, OSError) as error:
         raise ValueError(f"{path} holds no network of Poise ({str(error).splitlines()[0]})") from None
     return model.to(device).eval()
+
+
+def network_in(path: Path) -> str | None:
+    """The network that a file's header names, in words such as "resnet56(num_classes=10)"; None if it names none."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        header = json.loads((file.metadata() or {}).get("poise", "null"))
+    if header is None:
+        return None
+    settings = ", ".join(f"{name}={value!r}" for name, value in header["settings"].items())
+    return f"{header['network']}({settings})"
 
 
 def _require_known(network: str) -> str:
