@@ -11,6 +11,7 @@ maps          utility and sensitivity on real pictures, for XE and FCL (needs th
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -261,22 +262,22 @@ def main() -> None:
     if corrupted and given.epochs and (missing := set(methods_of(corrupted)) - set(given.epochs["epochs"])):
         parser.error(f"--epochs has no times of {', '.join(sorted(missing))}: measure them again")
     try:
-        draw(noisy, corrupted, given.data, given.out, name)
+        if corrupted:
+            corruptions(corrupted, given.out / f"{name}-corruptions.png")
+        if noisy:
+            noise(noisy, corrupted, given.out / f"{name}-noise.png")
         if corrupted and given.epochs:
             cost(corrupted, given.epochs, given.out / f"{name}-cost.png")
-    except DataError as error:
-        parser.error(str(error))
+        if noisy and all(model_of(noisy.folder, method).exists() for method in ("XE", "FCL")):
+            maps(noisy.folder, given.data, given.out / f"{name}-maps.png")
+    except (DataError, ValueError) as error:
+        sys.exit(str(error))
+    except KeyError as error:
+        sys.exit(f"a record in {given.runs} lacks {error}, which the figure needs: make its run again")
     except OSError as error:
-        parser.error(f"{given.out}: {error.strerror}")
-
-
-def draw(noisy: Results | None, corrupted: Results | None, data: str, out: Path, name: str) -> None:
-    if corrupted:
-        corruptions(corrupted, out / f"{name}-corruptions.png")
-    if noisy:
-        noise(noisy, corrupted, out / f"{name}-noise.png")
-        if all(model_of(noisy.folder, method).exists() for method in ("XE", "FCL")):
-            maps(noisy.folder, data, out / f"{name}-maps.png")
+        sys.exit(f"{given.out}: {error.strerror}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

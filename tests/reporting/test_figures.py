@@ -70,6 +70,16 @@ def test_other_files_are_refused(call, measured: Any, sentence: str, capsys) -> 
     assert end.value.code == 2 and sentence in capsys.readouterr().err
 
 
+def test_a_record_that_lacks_a_test_is_told(call, tmp_path: Path) -> None:
+    path = tmp_path / "runs/cifar10-c/fcl/seed-00/record.json"
+    record = json.loads(path.read_text())
+    del record["scores"]["fog/3"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(SystemExit) as end:
+        call({"length": "full", "device": "a GPU", "epochs": {"XE": TIMES, "FCL": TIMES}})
+    assert str(end.value.code).startswith("a record in ") and "lacks" in str(end.value.code)
+
+
 @pytest.mark.miniature
 def test_corruptions_and_cost_are_drawn(call) -> None:
     out = call({"length": "full", "device": "a GPU", "epochs": {"XE": TIMES, "FCL": TIMES}})

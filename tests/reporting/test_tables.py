@@ -162,7 +162,7 @@ def test_damaged_pictures_are_counted_once_and_named(tmp_path: Path) -> None:
     said = "4 damaged pictures were left out (a.jpg, b.jpg, c.jpg, …); the records say which, and why."
     assert said in tables(folder)["main"].notes
     change(path_of(folder, "XE", 0), damaged=["a.jpg"])
-    with pytest.raises(RecordError, match="its damaged pictures are no object"):
+    with pytest.raises(RecordError, match="its 'damaged' is no object"):
         tables(folder)
 
 
@@ -183,13 +183,24 @@ def test_the_caption_names_where_numbers_come_from(tmp_path: Path) -> None:
     assert any(note.startswith("Mixed in this table: commits (abc1234, fff0000)") for note in table.notes)
 
 
+def test_records_whose_experiment_is_not_told_are_not_left_out_silently(tmp_path: Path) -> None:
+    folder = mnist(tmp_path / "runs")
+    cifar(tmp_path / "runs")
+    (folder / "experiment.json").unlink()
+    with pytest.raises(RecordError, match=r"record.json belongs to an experiment whose experiment.json is missing"):
+        load(tmp_path / "runs")
+
+
 def test_a_beginning_was_shared_if_it_is_the_same_to_the_second(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
     assert not any(note.startswith("Begun once") for note in tables(folder)["main"].notes)
     for seed in range(6):
         first, own = (json.loads(path_of(folder, name, seed).read_text())["log"] for name in ("XE", "FCL"))
-        change(path_of(folder, "FCL", seed), log=[first[0], *own[1:]])
-    assert "Begun once per seed and shared between methods: FCL 2 epochs." in tables(folder)["main"].notes
+        change(path_of(folder, "FCL", seed), log=[*first[:2], *own[2:]])
+    note = "Begun once per seed and shared between methods: XE {0}, FCL {0}."
+    assert note.format("2 epochs") in tables(folder)["main"].notes
+    change(path_of(folder, "FCL", 5), log=[first[0], *own[1:]])
+    assert note.format("1 to 2 epochs") in tables(folder)["main"].notes
 
 
 def test_leakage_is_said_and_averaged_apart(tmp_path: Path) -> None:

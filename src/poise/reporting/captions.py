@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from poise.reporting.records import Results
 
@@ -82,18 +83,28 @@ def _damaged(results: Results) -> list[str]:
 
 
 def _trunks(results: Results) -> list[str]:
-    shared = {m: next(iter(runs.values())).trunk for m, runs in results.runs.items() if _has_company(results, m)}
-    lengths = [f"{method} {trunk.get('epochs')} epochs" for method, trunk in shared.items() if trunk]
+    shared = {method: _in_company(results, method) for method in results.runs}
+    lengths = [f"{method} {_span(epochs)}" for method, epochs in shared.items() if min(epochs)]
     return [f"Begun once per seed and shared between methods: {_row(lengths)}."] if lengths else []
 
 
-def _has_company(results: Results, method: str) -> bool:
-    """Whether every run began with the very epoch, to its seconds, with which another method's run began."""
+def _in_company(results: Results, method: str) -> list[int]:
+    """With how many epochs each run began that are, to their seconds, those of another method's run."""
     others = [runs for other, runs in results.runs.items() if other != method]
-    return all(
-        any(seed in runs and runs[seed].log[:1] == run.log[:1] for runs in others)
+    return [
+        max((_alike(run.log, runs[seed].log) for runs in others if seed in runs), default=0)
         for seed, run in results.runs[method].items()
-    )
+    ]
+
+
+def _alike(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many entries two logs begin with in common."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
+
+
+def _span(epochs: Sequence[int]) -> str:
+    low, high = min(epochs), max(epochs)
+    return f"{low} to {high} epochs" if low < high else f"{low} epoch{'s' * (low > 1)}"
 
 
 def _counted(results: Results) -> list[str]:

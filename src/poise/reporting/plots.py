@@ -19,7 +19,7 @@ from poise.reporting.records import Record, Results
 from poise.reporting.svg import WIDTH, Scale, box, drawing, frame, line, polyline, scale_of, short, words
 from poise.reporting.tables import Table
 
-COLOURS = 8
+COLOURS = 12
 _LETTER = 5.8  # the width of a small one, at most
 _POINTS = 160  # of one curve; more cannot be seen
 Curve = dict[float, float]  # epoch → value

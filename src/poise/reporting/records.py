@@ -123,6 +123,9 @@ def load(folder: Path) -> list[Results]:
     homes = sorted(path.parent for path in _below(folder, EXPERIMENT))
     if not homes:
         raise RecordError(f"{folder} holds no {EXPERIMENT}: no experiment was run into it")
+    stray = [path for path in _below(folder, RECORD) if not any(path.is_relative_to(home) for home in homes)]
+    if stray:
+        raise RecordError(f"{stray[0]} belongs to an experiment whose {EXPERIMENT} is missing: copy it there as well")
     found = [_results(home, homes) for home in homes]
     if not any(results.records for results in found):
         raise RecordError(f"{folder} holds no {RECORD}: no run has finished yet")
@@ -155,9 +158,7 @@ def _results(home: Path, homes: list[Path]) -> Results:
     for path in paths:
         record = read_record(path)
         if record.experiment != experiment.name:
-            raise RecordError(
-                f"{path} belongs to {record.experiment!r}, not to {experiment.name!r} in whose folder it is"
-            )
+            raise RecordError(f"{path} belongs to {record.experiment!r}, not to {experiment.name!r}, where it lies")
         word, _, number = path.parent.name.partition("-")
         if word == "seed" and number.isdecimal() and int(number) != record.seed:
             raise RecordError(f"{path} is of seed {record.seed}: put it into a folder of that name, or remove it")
@@ -193,10 +194,9 @@ def _check(path: Path, content: dict[str, Any]) -> None:
     log, classes = content.get("log") or [], content.get("classes") or {}
     if not isinstance(log, list) or not all(_is_entry(entry) for entry in log):
         raise RecordError(f"{path} is not a Poise record: its log is not a list of objects")
-    if not isinstance(classes, dict):
-        raise RecordError(f"{path} is not a Poise record: its classes are no object")
-    if not isinstance(content.get("damaged") or {}, dict):
-        raise RecordError(f"{path} is not a Poise record: its damaged pictures are no object")
+    for part in ("classes", "damaged"):
+        if not isinstance(content.get(part) or {}, dict):
+            raise RecordError(f"{path} is not a Poise record: its {part!r} is no object")
     for name, counts in classes.items():
         if not isinstance(counts, list) or not all(_is_pair(count) for count in counts):
             raise RecordError(f"{path} is not a Poise record: the classes of {name!r} are not pairs of counts")
