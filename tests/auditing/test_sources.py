@@ -127,9 +127,10 @@ def test_a_kept_model_names_its_own_network(tmp_path: Path) -> None:
         torch.testing.assert_close(model(str(word)).model(x), kept(x), rtol=0.02, atol=0.02)
     with pytest.raises(AuditError, match=r"gone.safetensors is not a file"):
         model(str(tmp_path / "gone.safetensors"))
-    save_file(kept.state_dict(), tmp_path / "bare.safetensors")
-    with pytest.raises(AuditError, match=r"nor a recipe beside it names its network: say it, as --network 'resnet56"):
-        model(str(tmp_path / "bare.safetensors"))
+    for header in (None, {"poise": "{"}, {"poise": "[]"}, {"poise": '{"network": "LeNet"}'}):
+        save_file(kept.state_dict(), tmp_path / "bare.safetensors", header)
+        with pytest.raises(AuditError, match=r"nor a recipe beside it names its network: say it, as --network 'resnet"):
+            model(str(tmp_path / "bare.safetensors"))
 
 
 def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:

@@ -65,12 +65,13 @@ def network_in(path: Path) -> str | None:
     """The network that a file's header names, in words such as "resnet56(num_classes=10)"; None if it names none."""
     from safetensors import safe_open
 
-    with safe_open(path, "pt") as file:
-        header = json.loads((file.metadata() or {}).get("poise", "null"))
-    if header is None:
+    try:
+        with safe_open(path, "pt") as file:
+            header = json.loads((file.metadata() or {})["poise"])
+        settings = ", ".join(f"{name}={value!r}" for name, value in header["settings"].items())
+        return f"{header['network']}({settings})"
+    except (KeyError, TypeError, AttributeError, ValueError):
         return None
-    settings = ", ".join(f"{name}={value!r}" for name, value in header["settings"].items())
-    return f"{header['network']}({settings})"
 
 
 def _require_known(network: str) -> str:
