@@ -16,7 +16,7 @@ from poise import XE, AugMix, Constant, JensenShannon, LeNet, Loss, Ramp, Standa
 from poise.data.loader import DeviceLoader, epoch_seed, on_device
 from poise.training.checkpoint import newest
 from poise.training.errors import OutOfTime, TrainingError
-from poise.training.loop import Fit, fit
+from poise.training.loop import Fit, fit, means
 from poise.training.plan import SGD, Adam, Decays, Plan
 
 PLAN = EXPERIMENT.plan
@@ -254,6 +254,14 @@ def test_a_run_that_is_out_of_time_keeps_its_last_epoch(tmp_path: Path) -> None:
         train(folder=tmp_path, deadline=0.0)
     again, done = train(folder=tmp_path)
     assert same(straight, again) and len(done.log) == 4
+
+
+def test_a_term_that_is_switched_on_is_averaged_over_the_steps_since_then() -> None:
+    xe, contrast, weight = torch.tensor([4.0, 2, 2, 0]), torch.tensor([0, 0, 6.0, 8]), torch.tensor([0, 0, 0.5, 0.5])
+    assert means({"xe": xe, "contrast": contrast, "weight": weight}) == {"xe": 2.0, "contrast": 7.0, "weight": 0.25}
+    assert means({"xe": xe}) == {"xe": 2.0}
+    fleet = {"contrast": torch.stack([contrast, contrast * 0], 1), "weight": torch.stack([weight, weight * 0], 1)}
+    assert means(fleet) == {"contrast": [7.0, 0.0], "weight": [0.25, 0.0]}
 
 
 def test_an_epoch_in_which_the_contrast_begins_keeps_its_columns_apart() -> None:

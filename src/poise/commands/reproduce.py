@@ -176,8 +176,8 @@ def _run(
         _wait(helpers)
         stop()
     if first:
-        left = {runner: _left(runner, records, seeds, methods) for runner, records in done.items()}
-        say({runner.folder: (records, left[runner]) for runner, records in done.items()}, json)
+        asked = {runner: len(runner.experiment.runs(methods, numbers)) for runner in done}
+        say({runner.folder: (records, asked[runner] - len(records)) for runner, records in done.items()}, json)
         if options["keep_models"]:
             say_what_has_no_weights([record for records in done.values() for record in records])
 
@@ -193,12 +193,6 @@ def _way(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], 
     if fleet:
         return lambda methods, seeds: {each: run_fleets(each, methods, seeds) for each in runners}
     return partial(run_together, runners)
-
-
-def _left(runner: Any, records: list[Path], seeds: int | None, methods: list[str] | None) -> int:
-    """How many of the runs that were asked for are not finished."""
-    wanted = [each for each in runner.experiment.methods if methods is None or each.name in methods]
-    return len(wanted) * (runner.experiment.seeds if seeds is None else seeds) - len(records)
 
 
 def length_of(compressed: bool, quick: bool) -> Any:

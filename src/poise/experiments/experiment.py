@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -141,6 +141,13 @@ class Experiment:
         return {
             name for column in (*self.columns, *parts) for name in column.of if len(column.of) == 1 or column.classes
         }
+
+    def runs(
+        self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+    ) -> list[tuple[Method, int]]:
+        """Methods x seeds: all of them, or these."""
+        chosen = [method for method in self.methods if methods is None or method.name in methods]
+        return [(method, seed) for method in chosen for seed in (range(self.seeds) if seeds is None else seeds)]
 
     def recipe(self, method: Method) -> Recipe:
         return Recipe(self.task, self.network, self.plan, method)

@@ -76,17 +76,10 @@ class Runner:
         return [path for method, seed in wanted if (path := self.record_path(method, seed)).exists()]
 
     def begin(self, methods: Sequence[str] | None, seeds: Sequence[int] | None) -> list[tuple[Method, int]]:
-        """The runs that are asked for, and a folder for them."""
-        wanted = self.asked(methods, seeds)
-        self.write(self.folder / "experiment.json", self.experiment.facts())
-        return wanted
-
-    def asked(self, methods: Sequence[str] | None, seeds: Sequence[int] | None) -> list[tuple[Method, int]]:
         """The runs that are asked for; a TrainingError if they cannot stand in one table with what is there."""
-        chosen = [method for method in self.experiment.methods if methods is None or method.name in methods]
-        numbers = range(self.experiment.seeds) if seeds is None else seeds
-        wanted = [(method, seed) for method in chosen for seed in numbers]
-        mixing(self.folder, {method.folder: repr(self.experiment.recipe(method)) for method in chosen})
+        wanted = self.experiment.runs(methods, seeds)
+        mixing(self.folder, {method.folder: repr(self.experiment.recipe(method)) for method, _ in wanted})
+        self.write(self.folder / "experiment.json", self.experiment.facts())
         return wanted
 
     @cached_property

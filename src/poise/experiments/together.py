@@ -18,10 +18,11 @@ def run_together(
     runners: Sequence[Runner], methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
 ) -> dict[Runner, list[Path]]:
     """The records of every runner; a method whose loss is not finite does not keep the others from being run."""
-    wanted = {runner: runner.asked(methods, seeds) for runner in runners}
-    for runner, runs in wanted.items():
-        if time.monotonic() < runner.deadline and not all(runner.is_finished(*run) for run in runs):
+    for runner in runners:
+        finished = all(runner.is_finished(*run) for run in runner.experiment.runs(methods, seeds))
+        if time.monotonic() < runner.deadline and not finished:
             _ = runner.judge  # data that are missing are missed before the first hour, not after it
+    wanted = {runner: runner.begin(methods, seeds) for runner in runners}
     failures = []
     for name in dict.fromkeys(method.name for runs in wanted.values() for method, _ in runs):
         for runner in runners:

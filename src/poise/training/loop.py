@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -182,10 +182,19 @@ def _train(
     return {
         "epoch": epoch + 1,
         "step": step,
-        "loss": {name: values.mean(0).tolist() for name, values in parts.items()},
+        "loss": means(parts),
         "learning_rate": plan.learning_rate(step - 1),
         "seconds": time.monotonic() - start,
     }
+
+
+def means(parts: dict[str, Tensor]) -> dict[str, Any]:
+    """Over the steps of an epoch, [steps] or [steps, R]; of a term that begins in it, over the steps since then."""
+    found = {name: values.mean(0) for name, values in parts.items()}
+    if "weight" in parts and not (on := parts["weight"] != 0).all():
+        begun = [name for name, values in parts.items() if name != "weight" and not values[~on].any()]
+        found |= {name: parts[name].sum(0) / on.sum(0).clamp(min=1) for name in begun}
+    return {name: mean.tolist() for name, mean in found.items()}
 
 
 @contextmanager
