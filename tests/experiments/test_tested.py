@@ -104,6 +104,7 @@ def test_killed_between_two_sets_it_goes_on_with_the_next(tmp_path: Path, asked:
 
 @pytest.mark.miniature
 def test_a_fleet_goes_on_with_the_next_set_too(tmp_path: Path, asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what runs in the background ignore it
     with monkeypatch.context() as deadly:
         deadly.setenv("WHEN", "mixed")
         deadly.setenv("HOW", str(int(signal.SIGINT)))
