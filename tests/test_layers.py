@@ -62,6 +62,7 @@ CONTRACTS = {
         "progress",
         "reproduce",
         "results",
+        "seeds",
         "stopping",
     },
     "corruptions": {

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from poise import cli
 from poise.commands import reproduce
+from poise.commands.seeds import seeds_of
 
 FILE = Path(__file__).parents[1] / "miniature.py"
 
@@ -22,6 +24,23 @@ def test_a_helper_starts_no_helpers(words: list[str], monkeypatch: pytest.Monkey
     monkeypatch.setattr(reproduce.subprocess, "Popen", lambda command, **_: started.append(command))
     reproduce._helpers(2)
     assert [command[3:] for command in started] == [["run", "a.py", "--seeds", "3"]] * 2
+
+
+def test_seeds_are_how_many_or_which() -> None:
+    assert list(seeds_of("3")) == [0, 1, 2] and list(seeds_of("3-4")) == [3, 4] and list(seeds_of("2-2")) == [2]
+    for wrong in ("0", "4-3", "-2", "3-", "1,2", "x", ""):
+        with pytest.raises(typer.BadParameter, match="say how many, as 5, or which, as 3-4"):
+            seeds_of(wrong)
+
+
+@pytest.mark.miniature
+def test_some_seeds_are_run_and_the_others_are_not_missed(tmp_path: Path, monkeypatch, capsys) -> None:
+    words = ["poise", "run", str(FILE), "--seeds", "3-4", "--method", "XE", "--out", str(tmp_path), "--quiet"]
+    monkeypatch.setattr(sys, "argv", [*words, "--device", "cpu"])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    assert end.value.code in (0, None) and capsys.readouterr().out == f"{tmp_path}/blobs: 2 finished\n"
+    assert sorted(path.name for path in (tmp_path / "blobs/xe").iterdir()) == ["seed-03", "seed-04"]
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:

@@ -21,9 +21,9 @@ from poise.commands.clusters import Address, Engine, GpusPerRun, Way, cluster_of
 from poise.commands.finished import say, say_what_has_no_weights
 from poise.commands.progress import bars
 from poise.commands.results import Json, Quiet, apart, told, usage
+from poise.commands.seeds import Seeds
 
 Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
-Seeds = Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; by default the recipe's.")]
 Methods = Annotated[
     list[str] | None, typer.Option("--method", "--methods", help="One of its methods; repeat it for more.")
 ]
@@ -134,7 +134,7 @@ def run(
 def _run(
     experiments: tuple[Any, ...],
     out: Path,
-    seeds: int | None,
+    seeds: range | None,
     methods: list[str] | None,
     device: str,
     jobs: int,
@@ -155,15 +155,15 @@ def _run(
             require_known("method", name, known)
     with usage():
         place = start(device_of("cpu" if cluster else device).type)
-    first, helpers, numbers = rank() == 0, _helpers(jobs - 1), None if seeds is None else range(seeds)
+    first, helpers = rank() == 0, _helpers(jobs - 1)
     try:
         with apart(json), bars(quiet or not first) as listen:
             runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
             run = _way(runners, fleet, cluster)
-            done = run(methods, numbers)
+            done = run(methods, seeds)
             if helpers:
                 _wait(helpers)  # theirs are told, and what they left is run
-                done = run(methods, numbers)
+                done = run(methods, seeds)
     except (TrainingError, DataError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
@@ -176,7 +176,7 @@ def _run(
         _wait(helpers)
         stop()
     if first:
-        asked = {runner: len(runner.experiment.runs(methods, numbers)) for runner in done}
+        asked = {runner: len(runner.experiment.runs(methods, seeds)) for runner in done}
         say({runner.folder: (records, asked[runner] - len(records)) for runner, records in done.items()}, json)
         if options["keep_models"]:
             say_what_has_no_weights([record for records in done.values() for record in records])
