@@ -200,7 +200,7 @@ def price(results: Results, method: str, minutes: dict[str, float]) -> str:
         return ""
     gain = under_noise(results, method, seeds) - under_noise(results, base, seeds)
     seconds = 60 * (minutes[method] - minutes[base])
-    each = f", {seconds / gain:.1f} s a point" if 0.5 < gain < 10 * seconds else ""
+    each = f", {seconds / gain:.1f} s a point" if gain > 0.5 and seconds / gain > 0.1 else ""
     return f": {signed(gain, 1)} for {signed(seconds)} s{each}"
 
 

@@ -55,6 +55,15 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     assert reader.communicate(timeout=20)[0] == b"through" and pipe.is_fifo()
 
 
+@pytest.mark.skipif(not Path("/dev/stdout").is_symlink(), reason="no /dev/stdout here")
+def test_a_redirected_stream_keeps_what_was_written_before(tmp_path: Path) -> None:
+    code = "from pathlib import *; from poise.whole import *\nwith new_file(Path('/dev/stdout')) as s: s.write(b'new')"
+    (tmp_path / "out").write_bytes(b"old ")
+    with (tmp_path / "out").open("ab") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+    assert (tmp_path / "out").read_bytes() == b"old new"
+
+
 def test_an_encoder_that_fails_is_named(tmp_path: Path) -> None:
     def fill() -> None:
         with new_file(tmp_path / "x.png"):

@@ -27,11 +27,11 @@ def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
     """
     part = None
     try:
-        if within is None and path.exists() and not path.is_file() and not path.is_dir():
-            with path.open("wb") as as_it_stands:
+        if within is None and _stands(path):
+            with path.open("ab") as as_it_stands:
                 yield as_it_stands
             return
-        path = Path(os.path.realpath(path)) if path.is_symlink() else path
+        path = Path(os.path.realpath(path)) if within is None and path.is_symlink() else path
         if within is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         part, stream = _open(within or path.parent)
@@ -52,6 +52,12 @@ def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
         if part is not None:
             with suppress(OSError):
                 part.unlink()
+
+
+def _stands(path: Path) -> bool:
+    """Whether it is a pipe or a device, or a stream of ours, which may have been redirected to a file."""
+    stream = path.is_symlink() and path.is_relative_to("/dev")
+    return stream or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 @contextmanager

@@ -109,34 +109,6 @@ def test_a_second_ctrl_c_does_not_meet_the_first_on_its_way_out() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", SENTENCE)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (getattr(signal, "SIGHUP", 1), 129)])
-def test_what_batch_systems_send_is_answered_like_ctrl_c(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    process = waiting(tmp_path, [])
-    process.send_signal(number)
-    assert (*process.communicate(timeout=20), process.returncode) == ("", SENTENCE, code)
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
-def test_what_nohup_ignores_stays_ignored_and_one_of_several_processes_ends_at_once(tmp_path: Path) -> None:
-    process = waiting(tmp_path, ["nohup"])
-    process.send_signal(signal.SIGHUP)
-    process.send_signal(signal.SIGINT)
-    assert (process.communicate(timeout=20)[0], process.returncode) == ("", 130)
-    several = waiting(tmp_path, ["env", "RANK=1"])
-    several.send_signal(signal.SIGTERM)
-    assert (*several.communicate(timeout=20), several.returncode) == ("", "", -signal.SIGTERM)
-
-
-def waiting(folder: Path, before: list[str]) -> subprocess.Popen[str]:
-    """The command, while it is imported."""
-    (folder / "importing").unlink(missing_ok=True)
-    command = [*before, sys.executable, "-c", IMPORT, str(folder), "ours"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    await_file(process, folder / "importing")
-    return process
-
-
 def files_below(folder: Path) -> list[str]:
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
 

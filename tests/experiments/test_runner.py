@@ -220,14 +220,15 @@ def test_of_two_runners_in_one_folder_each_run_is_trained_by_one(tmp_path: Path)
 
 
 ENDLESS = """
-from contextlib import suppress
 from dataclasses import replace
 from miniature import EXPERIMENT
 EXPERIMENT = replace(EXPERIMENT, plan=replace(EXPERIMENT.plan, epochs=100_000))
 """
 
 
-def test_whoever_helps_ends_with_whom_it_helps(tmp_path: Path) -> None:
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_whoever_helps_ends_with_whom_it_helps(name: str, tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     words = [str(tmp_path / "endless.py") if word == str(FILE) else word for word in command(tmp_path, "--jobs", "2")]
     environment = {**os.environ, "PYTHONPATH": "src:tests"}
@@ -236,7 +237,7 @@ def test_whoever_helps_ends_with_whom_it_helps(tmp_path: Path) -> None:
         if len(list((tmp_path / "blobs").glob("*/seed-*"))) == 2:
             break
         time.sleep(0.05)
-    first.send_signal(signal.SIGINT)
+    first.send_signal(signal.Signals[name])
     try:
         _, said = first.communicate(timeout=30)
         assert (first.returncode, said.count("interrupted")) == (130, 1)

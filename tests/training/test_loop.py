@@ -262,6 +262,8 @@ def test_a_term_that_is_switched_on_is_averaged_over_the_steps_since_then() -> N
     assert means({"xe": xe}) == {"xe": 2.0}
     fleet = {"contrast": torch.stack([contrast, contrast * 0], 1), "weight": torch.stack([weight, weight * 0], 1)}
     assert means(fleet) == {"contrast": [7.0, 0.0], "weight": [0.25, 0.0]}
+    fleet["contrast"][2:, 1] = 5.0  # of a replica whose lambda is 0, computed for the others' sake
+    assert means(fleet) == {"contrast": [7.0, 5.0], "weight": [0.25, 0.0]}
 
 
 def test_an_epoch_in_which_the_contrast_begins_keeps_its_columns_apart() -> None:

@@ -19,7 +19,10 @@ def poise_model(path: Path, network: str | None) -> nn.Module:
     """The network of a file, or of the kept model or newest checkpoint in the folder of a run."""
     file = _newest(path) if path.is_dir() else path
     weights = load_weights(file, trust=False)
-    model = build(network or network_in(file) or _recipe(file))
+    try:
+        model = build(network or network_in(file) or _recipe(file))
+    except AuditError as error:
+        raise error if network else AuditError(f"{file}: {error}") from None
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -50,7 +53,7 @@ def build(network: str) -> nn.Module:
         raise AuditError(f"{network!r} is no network: write it as LeNet(num_classes=10); there are {known}") from None
     try:
         return make(*values, **settings)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise AuditError(f"{network!r} cannot be built: {error}") from None
 
 
@@ -66,4 +69,4 @@ def _recipe(checkpoint: Path) -> str:
             if word.arg == "network":
                 return ast.unparse(word.value)
     example = "--network 'resnet56(num_classes=10)'"
-    raise AuditError(f"neither {checkpoint} nor a recipe beside it names its network: say it, as {example}")
+    raise AuditError(f"neither it nor a recipe beside it names its network: say it, as {example}")

@@ -22,6 +22,7 @@ from poise.commands.finished import say, say_what_has_no_weights
 from poise.commands.progress import bars
 from poise.commands.results import Json, Quiet, apart, told, usage
 from poise.commands.seeds import Seeds
+from poise.commands.stopping import ended_like_ctrl_c
 
 Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
 Methods = Annotated[
@@ -155,9 +156,10 @@ def _run(
             require_known("method", name, known)
     with usage():
         place = start(device_of("cpu" if cluster else device).type)
-    first, helpers = rank() == 0, _helpers(jobs - 1)
+    first, helpers = rank() == 0, list[subprocess.Popen[bytes]]()
     try:
-        with apart(json), bars(quiet or not first) as listen:
+        with ended_like_ctrl_c(), apart(json), bars(quiet or not first) as listen:
+            helpers += _helpers(jobs - 1)
             runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
             run = _way(runners, fleet, cluster)
             done = run(methods, seeds)
@@ -169,8 +171,7 @@ def _run(
     except OSError as error:
         sys.exit(f"poise: {told(error, out)}")
     except BaseException:  # Ctrl-C among them, which may have reached this process alone
-        for helper in helpers:
-            helper.send_signal(signal.SIGINT)
+        _end(helpers)
         raise
     finally:
         _wait(helpers)
@@ -224,6 +225,17 @@ def _is_jobs(word: str) -> bool:
 def _wait(helpers: list[subprocess.Popen[bytes]]) -> None:
     for helper in helpers:
         helper.wait()
+
+
+def _end(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
+    """Ctrl-C for all of them; who does not hear it, while a library is imported say, is killed."""
+    for helper in helpers:
+        helper.send_signal(signal.SIGINT)
+    for helper in helpers:
+        try:
+            helper.wait(within)
+        except subprocess.TimeoutExpired:
+            helper.kill()
 
 
 def device_of(name: str) -> Any:

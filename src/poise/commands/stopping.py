@@ -1,4 +1,4 @@
-"""Ctrl-C before there is anything to keep: the program ends there and then, with one sentence."""
+"""Ctrl-C before there is anything to keep, and what else ends a program like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,6 +10,35 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 INTERRUPTED = 130
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM and SIGHUP, as batch systems and closed terminals send them, are answered as Ctrl-C is.
+
+    Not what the caller has told us to ignore, as nohup does; nor where one of several processes may be waiting for the
+    others and would not hear it; nor in processes that are forked from this one.
+    """
+    owner = os.getpid()
+
+    def answer(number: int, _: object) -> None:
+        if os.getpid() == owner:
+            signal.raise_signal(signal.SIGINT)
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    ends = [number for number in signal.Signals if number.name in ("SIGTERM", "SIGHUP") and "RANK" not in os.environ]
+    ours = [number for number in ends if signal.getsignal(number) == signal.SIG_DFL]
+    with suppress(ValueError):  # not in the main thread
+        for number in ours:
+            signal.signal(number, answer)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            for number in ours:
+                signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager

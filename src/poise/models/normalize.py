@@ -21,8 +21,13 @@ class Normalize(nn.Module):
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def _require_channels(self, x: Tensor) -> None:
+        """Or one channel would be repeated without a word."""
         channels = len(self.mean)
-        if channels > 1 and x.shape[-3] != channels:  # one channel would be repeated without a word
+        if channels > 1 and (x.ndim < 3 or x.shape[-3] != channels):
             raise ValueError(f"pictures of {channels} channels are wanted, got {list(x.shape)}")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if isinstance(x, Tensor):  # what torch.fx traces with cannot be asked
+            self._require_channels(x)
         return (x - self.mean) / self.std

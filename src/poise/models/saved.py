@@ -70,7 +70,7 @@ def network_in(path: Path) -> str | None:
             header = json.loads((file.metadata() or {})["poise"])
         settings = ", ".join(f"{name}={value!r}" for name, value in header["settings"].items())
         return f"{header['network']}({settings})"
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return None
 
 

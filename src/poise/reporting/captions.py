@@ -83,7 +83,8 @@ def _damaged(results: Results) -> list[str]:
 
 
 def _trunks(results: Results) -> list[str]:
-    shared = {method: _in_company(results, method) for method in results.runs}
+    branched = [method for method, runs in results.runs.items() if all(run.trunk for run in runs.values())]
+    shared = {method: _in_company(results, method) for method in branched}
     lengths = [f"{method} {_span(epochs)}" for method, epochs in shared.items() if min(epochs)]
     return [f"Begun once per seed and shared between methods: {_row(lengths)}."] if lengths else []
 

@@ -69,8 +69,8 @@ def corruptions_section(results: Results, order: Sequence[str]) -> Markup:
     if own:
         note = f"The severity of {listed(own)} is the number in the name of the test set: 5 of {own[0]}/5."
         parts.append(element("p", note, class_="note"))
-    if gaps:
-        maps = [plots.heat_map(title, gap, reach) for title, gap in gaps.items() if gap]
+    maps = [plots.heat_map(title, gap, reach) for title, gap in gaps.items() if gap]
+    if maps:
         parts += [element("h3", "Difference to the first method of the group"), figures(maps)]
     return join(parts)
 

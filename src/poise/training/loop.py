@@ -191,9 +191,9 @@ def _train(
 def means(parts: dict[str, Tensor]) -> dict[str, Any]:
     """Over the steps of an epoch, [steps] or [steps, R]; of a term that begins in it, over the steps since then."""
     found = {name: values.mean(0) for name, values in parts.items()}
-    if "weight" in parts and not (on := parts["weight"] != 0).all():
+    if "weight" in parts and not (on := parts["weight"].view(len(parts["weight"]), -1).any(1)).all():
         begun = [name for name, values in parts.items() if name != "weight" and not values[~on].any()]
-        found |= {name: parts[name].sum(0) / on.sum(0).clamp(min=1) for name in begun}
+        found |= {name: parts[name][on].mean(0) for name in begun}
     return {name: mean.tolist() for name, mean in found.items()}
 
 
