@@ -30,6 +30,7 @@ from poise.commands.reproduce import (
     length_of,
 )
 from poise.commands.results import Json, Quiet, apart, failures, told, usage, write
+from poise.commands.stopping import ended_like_ctrl_c
 from poise.extras import install
 
 What = Annotated[
@@ -148,7 +149,7 @@ def _searched(
     from poise.training.errors import TrainingError
 
     try:
-        with bars(quiet) as listen:
+        with ended_like_ctrl_c(), bars(quiet) as listen:
             how = {"listen": listen, "deadline": ends}
             search = Search(found, name, out, device, sampler.value, trials, seeds, fleet, **how)
             search_on_cluster(search, cluster) if cluster else search.run()
