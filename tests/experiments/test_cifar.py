@@ -23,7 +23,7 @@ from poise.experiments.cifar import COMPRESSED, FULL
 from poise.experiments.experiment import Experiment
 from poise.experiments.runner import Event, Runner
 from poise.experiments.together import run_together
-from poise.experiments.trunks import common_epochs
+from poise.experiments.trunks import trunk_lengths
 from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
 from poise.reporting.records import load
 from poise.reporting.tables import tables_of
@@ -256,7 +256,7 @@ def test_xe_gaussian_cannot_begin_with_running_statistics() -> None:
 
 
 def test_a_trunk_is_as_long_as_the_longest_company(data: Path) -> None:
-    """XE+Gaussian, which leaves early, does not make the others train alone; a trunk for itself would be none."""
+    """XE+Gaussian, which leaves early, does not make the others train alone, and shares its own part with them."""
     noisy = dataclasses.replace(
         tiny(noisy_cifar.table), plan=dataclasses.replace(tiny(noisy_cifar.table).plan, epochs=9)
     )
@@ -269,10 +269,13 @@ def test_a_trunk_is_as_long_as_the_longest_company(data: Path) -> None:
         if each.name == name
     )
     three = dataclasses.replace(noisy, methods=(xe, fcl, gaussian), groups=())
-    assert [common_epochs(three, each, images=40) for each in (xe, fcl, gaussian)] == [7, 7, 0]
+    assert [trunk_lengths(three, each, images=40) for each in (xe, fcl, gaussian)] == [[2, 7], [2, 7], [2]]
     twin = dataclasses.replace(gaussian, name="twin")
     four = dataclasses.replace(three, methods=(*three.methods, twin))
-    assert [common_epochs(four, each, images=40) for each in (xe, gaussian, twin)] == [7, 2, 2]
+    assert [trunk_lengths(four, each, images=40) for each in (xe, gaussian, twin)] == [[2, 7], [2], [2]]
+    augmented = next(each for each in noisy.methods if each.name == "PG+XE")
+    alone = dataclasses.replace(three, methods=(*three.methods, augmented))
+    assert trunk_lengths(alone, augmented, images=40) == []
 
 
 def test_controls_differ_in_what_their_names_say() -> None:

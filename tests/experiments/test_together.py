@@ -1,6 +1,7 @@
 """Several experiments in one process: their order, what they share, and what one that fails does to the others."""
 
 import dataclasses
+import itertools
 import json
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from poise.experiments import cifar_c, noisy_cifar
 from poise.experiments.experiment import Method
 from poise.experiments.runner import Event, Runner
 from poise.experiments.together import run_together
+from poise.schedules import Ramp
 from poise.training.errors import NotFinite, TrainingError
 
 pytestmark = pytest.mark.miniature
@@ -57,6 +59,29 @@ def test_a_longer_trunk_goes_on_from_a_shorter_one(out: Path) -> None:
     assert epochs_trained(heard) == 12
     alone = Runner(tiny(noisy_cifar.table), out / "alone", CPU, share_trunks=False)
     assert [losses(path) for path in done[runners[1]]] == [losses(path) for path in alone.run(METHODS, [0])]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["XE", "FCL", "CL+Gaussian"])))
+def test_methods_share_what_they_have_in_common_whoever_is_first(order: tuple[str, ...], out: Path) -> None:
+    """FCL switches on after 2 epochs of 6, CL+Gaussian after 4: 2 + 2 of the trunk, then 4, 2 and 2."""
+    noisy = tiny(noisy_cifar.table)
+    steps, known = len(noisy.task().train) // noisy.plan.batch_size, {each.name: each for each in noisy.methods}
+    late = {
+        name: dataclasses.replace(known[name].objective, weight=Ramp(1e-4, start=epochs * steps))
+        for name, epochs in (("FCL", 2), ("CL+Gaussian", 4))
+    }
+    methods = (known["XE"], *(dataclasses.replace(known[name], objective=each) for name, each in late.items()))
+    experiment, heard = dataclasses.replace(noisy, methods=methods, groups=()), list[Event]()
+    paths = Runner(experiment, out, CPU, listen=heard.append).run(order, [0])
+    assert epochs_trained(heard) == 2 + 2 + 4 + 2 + 2
+    records = {record["method"]: record for record in (json.loads(path.read_text()) for path in paths)}
+    assert {name: record["trunk"]["epochs"] for name, record in records.items()} == {
+        "XE": 4,
+        "FCL": 2,
+        "CL+Gaussian": 4,
+    }
+    straight = Runner(experiment, out / "alone", CPU, share_trunks=False)
+    assert [losses(path) for path in paths] == [losses(path) for path in straight.run(order, [0])]
 
 
 def test_a_method_that_fails_does_not_keep_the_others_from_being_run(out: Path) -> None:

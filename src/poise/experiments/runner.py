@@ -35,7 +35,7 @@ from poise.experiments.kept import can_get_weights, keep_weights
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
 from poise.experiments.tested import FILE as TESTED
-from poise.experiments.trunks import beginning, common_epochs, quiet, quiet_epochs
+from poise.experiments.trunks import beginning, quiet, quiet_epochs, trunk_lengths
 from poise.reporting.files import write_json
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
 from poise.training.errors import NotFinite, OutOfTime, TrainingError
@@ -122,8 +122,7 @@ class Runner:
         started, model = datetime.now(UTC), self.model(seed)
         path = self.record_path(method, seed)
         self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
-        done = self._train(judge, method, seed, model)
-        self.write_record(judge, method, seed, model, done, started)
+        self.write_record(judge, method, seed, model, self._train(judge, method, seed, model), started)
 
     def write_record(
         self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime
@@ -200,16 +199,19 @@ class Runner:
     def _beginning(self, judge: Judge, method: Method, seed: int) -> Checkpoint | None:
         """The end of what a method has in common with others; without company, of what another experiment has left."""
         images = len(judge.task.train)
-        if epochs := common_epochs(self.experiment, method, images):
-            return self._trunk(judge, method, seed, epochs)
+        if lengths := trunk_lengths(self.experiment, method, images):
+            return self._trunk(judge, method, seed, lengths)
         return self._shorter_trunk(method, seed, quiet_epochs(self.experiment, method, images) + 1)
 
-    def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
-        """The shared beginning, trained if it is not there yet; another process that is at it is waited for."""
+    def _trunk(self, judge: Judge, method: Method, seed: int, lengths: Sequence[int]) -> Checkpoint:
+        """The shared beginning, trained part by part if need be; another process that is at it is waited for."""
+        *shorter, epochs = lengths
         folder = self._shared((beginning(method), epochs), seed)
         plain = replace(method, objective=quiet(method.objective))
         with alone(folder):
-            branch = None if share(has_checkpoint(folder)) else self._shorter_trunk(method, seed, epochs)
+            if (new := not share(has_checkpoint(folder))) and shorter:
+                self._trunk(judge, method, seed, shorter)
+            branch = self._shorter_trunk(method, seed, epochs) if new else None
             self._fit(judge, plain, seed, self.model(seed), folder, branch, until=epochs)
             share(None)  # the first process has written its last checkpoint
             found = newest(folder, lambda sentence: None)

@@ -11,9 +11,10 @@ from poise.objectives.xe import XE
 from poise.schedules import as_schedule
 
 
-def common_epochs(experiment: Experiment, method: Method, images: int) -> int:
-    """Epochs that a method shares with the one that goes along longest: whole ones, before either switches on; 0 if no
-    other method leaves the trunk there."""
+def trunk_lengths(experiment: Experiment, method: Method, images: int) -> list[int]:
+    """The whole epochs after which methods that begin alike leave the trunk, up to where this one does: where it
+    switches on, or the last of its company has. Each part goes on from the one before, so that any two methods share
+    all that they have in common, whoever is trained first."""
     alike = [each for each in experiment.methods if beginning(each) == beginning(method)]
     quiet_for = {each.name: quiet_epochs(experiment, each, images) for each in alike}
 
@@ -22,7 +23,7 @@ def common_epochs(experiment: Experiment, method: Method, images: int) -> int:
         return min(quiet_for[name], max(others, default=0))
 
     own = leaves(method.name)
-    return own if any(leaves(each.name) == own for each in alike if each.name != method.name) else 0
+    return sorted({length for each in alike if 0 < (length := leaves(each.name)) <= own})
 
 
 def quiet_epochs(experiment: Experiment, method: Method, images: int) -> int:
