@@ -29,7 +29,7 @@ from poise.reporting.markup import Markup, element
 from poise.reporting.page import page
 from poise.reporting.plots import class_bars, curve, differences, heat_map, learning_curves, measures
 from poise.reporting.records import Results, load
-from poise.reporting.svg import Scale, scale_of, short
+from poise.reporting.svg import Scale, heading, scale_of, short
 from poise.reporting.tables import tables_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "poise"
@@ -244,6 +244,14 @@ poise = types.ModuleType("poise"); poise.__path__ = [{str(SOURCE)!r}]; sys.modul
 for name in {names}: importlib.import_module(f"poise.reporting.{{name}}")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_title_that_is_too_long_keeps_its_ends() -> None:
+    long = "XE+Gaussian, running statistics, from epoch 300"
+    cut = ElementTree.fromstring(heading(34, long))
+    assert cut.text == "XE+Gaussian, running…tics, from epoch 300" and cut.findtext("title") == long
+    assert ElementTree.fromstring(heading(0, long[:45])).text == long[:45]
+    assert len(ElementTree.fromstring(heading(0, 100 * "a")).text or "") == 45
 
 
 @pytest.mark.parametrize(("name", "lines"), [("FCL", 1), ("Gaussian augmentation", 2)])

@@ -9,7 +9,7 @@ from poise.reporting.audit_sections import interval_cell, table
 from poise.reporting.audits import Audited
 from poise.reporting.markup import Markup, element, join
 from poise.reporting.numbers import DASH, number, probability
-from poise.reporting.svg import WIDTH, Scale, box, drawing, line, scale_of, words
+from poise.reporting.svg import WIDTH, Scale, box, drawing, heading, line, scale_of, words
 
 _SLICES = 24  # of one column that are drawn
 _UNLIKELY = 0.2  # of a feature that is listed
@@ -44,7 +44,7 @@ def slice_plot(column: str, entries: Sequence[dict[str, Any]], what: str) -> Mar
     ends = [end for e in known for end in (e["numbers"][what]["low"], e["numbers"][what]["high"]) if end is not None]
     x = Scale(0, 1, 128, WIDTH - 12) if what == "accuracy" else scale_of([0.0, *ends], 128, WIDTH - 12)
     bottom = 26 + 15 * len(known)
-    parts = [words(12, 14, f"{what.replace('_', ' ')} by {column}", "title")]
+    parts = [heading(12, f"{what.replace('_', ' ')} by {column}")]
     for place, entry in enumerate(known):
         held, y = entry["numbers"][what], 32 + 15 * place
         parts.append(words(122, y + 3.5, f"{str(entry['value'])[:14]} ({entry['examples']})", "small", "end"))

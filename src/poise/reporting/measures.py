@@ -17,7 +17,7 @@ from poise.reporting.numbers import number
 from poise.reporting.plots import COLOURS, curve, learning_curves
 from poise.reporting.records import Results
 from poise.reporting.sections import figures, legend
-from poise.reporting.svg import WIDTH, box, drawing, frame, line, polyline, scale_of, short, words
+from poise.reporting.svg import WIDTH, box, drawing, frame, heading, line, polyline, scale_of, short, words
 
 Seeds = dict[str, list[float]]  # method → a value per seed
 _FILLS = ("f{}", "hollow s{}")
@@ -94,7 +94,7 @@ def _dots(title: str, kinds: Mapping[str, Seeds], order: Sequence[str]) -> Marku
     x = scale_of([value for seeds in kinds.values() for values in seeds.values() for value in values], 12, WIDTH - 12)
     bottom = 38 + _HIGH * len(order)
     named = [f"{('filled', 'hollow')[place]}: {kind}" for place, kind in enumerate(kinds) if kind]
-    parts = [words(12, 14, title, "title"), words(12, 27, "; ".join(named), "small")]
+    parts = [heading(12, title), words(12, 27, "; ".join(named), "small")]
     for row, method in enumerate(order):
         y, means = 32 + _HIGH * (row + 1) - 8, []
         for lane, (kind, seeds) in enumerate(kinds.items()):

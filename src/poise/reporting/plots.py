@@ -16,7 +16,7 @@ from poise.reporting.colours import ACCURACY, DIFFERENCE, colour, text_on
 from poise.reporting.markup import Markup
 from poise.reporting.numbers import interval, number
 from poise.reporting.records import Record, Results
-from poise.reporting.svg import WIDTH, Scale, box, drawing, frame, line, polyline, scale_of, short, words
+from poise.reporting.svg import WIDTH, Scale, box, drawing, frame, heading, line, polyline, scale_of, short, words
 from poise.reporting.tables import Table
 
 COLOURS = 12
@@ -70,7 +70,7 @@ def differences(table: Table, column: int, order: Sequence[str]) -> Markup | Non
     )
     high = 30 if fits else 42  # a line more where a name and its numbers are too long for one
     bottom = 26 + high * len(rows)
-    parts = [words(12, 14, table.columns[column].name, "title"), line(12, bottom, WIDTH - 12, bottom, "grid")]
+    parts = [heading(12, table.columns[column].name), line(12, bottom, WIDTH - 12, bottom, "grid")]
     for place, (label, (row, gap)) in enumerate(zip(labels, rows, strict=True)):
         y, name = 18 + high * (place + 1), order.index(row.method) % COLOURS
         parts += [words(12, y + 21 - high, label, "small"), words(WIDTH - 12, y - 9, interval(gap), "small", "end")]
@@ -86,7 +86,7 @@ def heat_map(title: str, cells: Cells, reach: float | None = None) -> Markup:
     """Corruptions by severity and their mean; with `reach`, differences from -reach to +reach."""
     severities = sorted({severity for row in cells.values() for severity in row})
     side = (WIDTH - 128) / (len(severities) + 1)
-    parts = [words(0, 14, title, "title")]
+    parts = [heading(0, title)]
     parts += [words(122 + side * (n + 0.5), 30, str(s), "small", "middle") for n, s in enumerate(severities)]
     parts.append(words(128 + side * (len(severities) + 0.5), 30, "mean", "small", "middle"))
     y = 19.0
@@ -108,7 +108,7 @@ def class_bars(title: str, shares: np.ndarray, names: Sequence[str], rare: Seque
     y = Scale(0, 1, 148, 26)
     room = WIDTH - 40 - 16 * (len(blocks) - 1)
     step = room / shares.shape[1]
-    parts = [words(34, 14, title, "title")]
+    parts = [heading(34, title)]
     parts += [line(34, y(t), WIDTH - 6, y(t), "grid") for t in y.ticks()]
     parts += [words(28, y(t) + 3.5, number(t, 2) if t % 1 else f"{t:g}", "small", "end") for t in y.ticks()]
     start = 34.0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from poise.reporting.markup import Markup, element
 
 WIDTH = 340  # of every figure: readable on a phone, several side by side on a desk
+_BOLD = 7.4  # a letter of a title in the widest common face
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,15 @@ def words(x: float, y: float, content: str, class_: str, anchor: str = "start", 
     return element("text", content, x=_place(x), y=_place(y), class_=class_, text_anchor=anchor, style=style)
 
 
+def heading(x: float, content: str) -> Markup:
+    """The title of a figure, from `x` on; of one that is too long the ends, and the whole under the pointer."""
+    room = int((WIDTH - x) / _BOLD)
+    if len(content) <= room:
+        return words(x, 14, content, "title")
+    kept = f"{content[: room // 2]}…{content[room // 2 + 1 - room :]}"
+    return element("text", kept, element("title", content), x=_place(x), y="14", class_="title")
+
+
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return element("path", d=f"M{_place(x1)} {_place(y1)}L{_place(x2)} {_place(y2)}", class_=class_)
 
@@ -72,7 +82,7 @@ def box(x: float, y: float, width: float, height: float, title: str = "", **attr
 
 def frame(x: Scale, y: Scale, title: str, x_name: str) -> list[Markup]:
     """Title, grid lines and labels."""
-    parts = [words(x.start, 14, title, "title"), words(x.end, y.start + 26, x_name, "small", "end")]
+    parts = [heading(x.start, title), words(x.end, y.start + 26, x_name, "small", "end")]
     for tick in y.ticks():
         parts.append(line(x.start, y(tick), x.end, y(tick), "grid"))
         parts.append(words(x.start - 6, y(tick) + 3.5, short(tick), "small", "end"))

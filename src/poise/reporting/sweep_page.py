@@ -8,7 +8,7 @@ from statistics import fmean
 from poise.reporting.document import document
 from poise.reporting.markup import Markup, element
 from poise.reporting.numbers import number, spread
-from poise.reporting.svg import WIDTH, Scale, box, drawing, line, polyline, scale_of, short, words
+from poise.reporting.svg import WIDTH, Scale, box, drawing, heading, line, polyline, scale_of, short, words
 from poise.reporting.sweeps import Swept, Trial, in_words, label_of
 
 _TOP, _BOTTOM, _LEFT, _RIGHT = 30, 150, 44, WIDTH - 24
@@ -36,7 +36,7 @@ def parameter_plot(swept: Swept, path: str) -> Markup:
     trials = [(values.index(trial.values[path]), trial) for trial in swept.scored if trial.values[path] in values]
     y = scale_of([trial.summary.mean for _, trial in trials], _BOTTOM, _TOP)
     x = Scale(0, len(values) - 1, _LEFT + 14, _RIGHT)
-    parts = [words(_LEFT, 14, label_of(path), "title"), line(_LEFT, _BOTTOM, WIDTH - 6, _BOTTOM, "axis")]
+    parts = [heading(_LEFT, label_of(path)), line(_LEFT, _BOTTOM, WIDTH - 6, _BOTTOM, "axis")]
     for tick in y.ticks():
         parts += [line(_LEFT, y(tick), WIDTH - 6, y(tick), "grid")]
         parts += [words(_LEFT - 6, y(tick) + 3.5, short(tick), "small", "end")]
