@@ -3,6 +3,9 @@
 import dataclasses
 import itertools
 import json
+import queue
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -11,11 +14,14 @@ import tiny_cifar
 import torch
 
 from poise.experiments import cifar_c, noisy_cifar
-from poise.experiments.experiment import Method
+from poise.experiments.experiment import Experiment, Method
+from poise.experiments.folders import alone, busy
 from poise.experiments.runner import Event, Runner
 from poise.experiments.together import run_together
+from poise.experiments.trunks import beginning, shared_folder
 from poise.schedules import Ramp
-from poise.training.errors import NotFinite, TrainingError
+from poise.training.checkpoint import has_checkpoint
+from poise.training.errors import NotFinite, OutOfTime, TrainingError
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
@@ -61,27 +67,50 @@ def test_a_longer_trunk_goes_on_from_a_shorter_one(out: Path) -> None:
     assert [losses(path) for path in done[runners[1]]] == [losses(path) for path in alone.run(METHODS, [0])]
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(["XE", "FCL", "CL+Gaussian"])))
-def test_methods_share_what_they_have_in_common_whoever_is_first(order: tuple[str, ...], out: Path) -> None:
-    """FCL switches on after 2 epochs of 6, CL+Gaussian after 4: 2 + 2 of the trunk, then 4, 2 and 2."""
+def parting(*starts: tuple[str, int]) -> Experiment:
+    """XE, and contrasts that switch on after so many of its 6 epochs."""
     noisy = tiny(noisy_cifar.table)
     steps, known = len(noisy.task().train) // noisy.plan.batch_size, {each.name: each for each in noisy.methods}
     late = {
         name: dataclasses.replace(known[name].objective, weight=Ramp(1e-4, start=epochs * steps))
-        for name, epochs in (("FCL", 2), ("CL+Gaussian", 4))
+        for name, epochs in starts
     }
     methods = (known["XE"], *(dataclasses.replace(known[name], objective=each) for name, each in late.items()))
-    experiment, heard = dataclasses.replace(noisy, methods=methods, groups=()), list[Event]()
-    paths = Runner(experiment, out, CPU, listen=heard.append).run(order, [0])
+    return dataclasses.replace(noisy, methods=methods, groups=())
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["XE", "FCL", "CL+Gaussian"])))
+def test_methods_share_what_they_have_in_common_whoever_is_first(order: tuple[str, ...], out: Path) -> None:
+    """2 + 2 epochs of the trunk, then 4, 2 and 2."""
+    heard: list[Event] = []
+    paths = Runner(parting(("FCL", 2), ("CL+Gaussian", 4)), out, CPU, listen=heard.append).run(order, [0])
     assert epochs_trained(heard) == 2 + 2 + 4 + 2 + 2
-    records = {record["method"]: record for record in (json.loads(path.read_text()) for path in paths)}
-    assert {name: record["trunk"]["epochs"] for name, record in records.items()} == {
-        "XE": 4,
-        "FCL": 2,
-        "CL+Gaussian": 4,
-    }
-    straight = Runner(experiment, out / "alone", CPU, share_trunks=False)
-    assert [losses(path) for path in paths] == [losses(path) for path in straight.run(order, [0])]
+    trunks = {record["method"]: record["trunk"] for record in (json.loads(path.read_text()) for path in paths)}
+    assert trunks == {"XE": {"epochs": 4}, "FCL": {"epochs": 2}, "CL+Gaussian": {"epochs": 4}}
+
+
+def test_a_trunk_goes_on_from_its_own_parts_not_from_those_of_another_experiment(out: Path) -> None:
+    """Else CL+Gaussian's would begin with another's 3 epochs, and not with the 2 of FCL's."""
+    Runner(parting(("FCL", 3)), out, CPU).run(["XE"], [0])
+    heard: list[Event] = []
+    again = dataclasses.replace(parting(("FCL", 2), ("CL+Gaussian", 4)), name="again")
+    Runner(again, out, CPU, listen=heard.append).run(["CL+Gaussian", "FCL"], [0])
+    assert epochs_trained(heard) == 2 + 2 + 2 + 4
+
+
+def test_a_part_that_another_process_is_at_is_waited_for(out: Path) -> None:
+    experiment, heard = parting(("FCL", 2), ("CL+Gaussian", 4)), queue.SimpleQueue[Event]()
+    runner = Runner(experiment, out, CPU, listen=heard.put)
+    part, whole = (shared_folder(out / "models", experiment, (beginning(experiment.methods[0]), n), 0) for n in (2, 4))
+    with ThreadPoolExecutor() as pool:
+        with busy(part):
+            waiting = pool.submit(runner.run, ["XE"], [0])
+            assert "waits for another process" in heard.get(timeout=60).what
+            assert not has_checkpoint(part) and not has_checkpoint(whole)
+        (path,) = waiting.result()
+    assert has_checkpoint(part) and has_checkpoint(whole) and json.loads(path.read_text())["trunk"] == {"epochs": 4}
+    with busy(part), pytest.raises(OutOfTime, match="while another process"), alone(part, deadline=time.monotonic()):
+        pass
 
 
 def test_a_method_that_fails_does_not_keep_the_others_from_being_run(out: Path) -> None:

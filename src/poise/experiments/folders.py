@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from poise.distributed import rank, share
 from poise.reporting.recipes import differences
-from poise.training.errors import TrainingError
+from poise.training.errors import OutOfTime, TrainingError
 
 _HELD: set[IO[str]] = set()
 _SURROUNDINGS = ("task", "network", "plan")  # what all methods of a table have in common
@@ -42,13 +43,22 @@ def busy(folder: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def alone(folder: Path, pause: float = 0.5) -> Iterator[None]:
-    """The folder for ourselves; another process that is at it is waited for, with a look every `pause` seconds."""
+def alone(
+    folder: Path, pause: float = 0.5, deadline: float = math.inf, waits: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """The folder for ourselves; another process that is at it is waited for, with a look every `pause` seconds, until
+    the deadline. `waits` is called if it comes to that."""
+    tries = 0
     while True:
         with busy(folder) as mine:
             if mine:
                 yield
                 return
+        if share(time.monotonic() >= deadline):
+            raise OutOfTime("the time is over while another process trains what it needs: the same command goes on")
+        if not tries:
+            waits()
+        tries += 1
         time.sleep(pause)
 
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from poise.experiments.kept import can_get_weights, keep_weights
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
 from poise.experiments.tested import FILE as TESTED
-from poise.experiments.trunks import beginning, quiet, quiet_epochs, trunk_lengths
+from poise.experiments.trunks import beginning, quiet, quiet_epochs, shared_folder, trunk_lengths
 from poise.reporting.files import write_json
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
 from poise.training.errors import NotFinite, OutOfTime, TrainingError
@@ -122,7 +121,8 @@ class Runner:
         started, model = datetime.now(UTC), self.model(seed)
         path = self.record_path(method, seed)
         self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
-        self.write_record(judge, method, seed, model, self._train(judge, method, seed, model), started)
+        done = self._train(judge, method, seed, model)
+        self.write_record(judge, method, seed, model, done, started)
 
     def write_record(
         self, judge: Judge, method: Method, seed: int, model: nn.Module, done: Fit, started: datetime
@@ -164,7 +164,7 @@ class Runner:
     def _train(self, judge: Judge, method: Method, seed: int, model: nn.Module) -> Fit:
         """The whole run of a model, from its trunk on; what is trained already is only read."""
         folder, own = self._home(method, seed), self.record_path(method, seed).parent
-        with nullcontext() if folder == own else alone(folder):
+        with nullcontext() if folder == own else self._alone(folder, method, seed):
             apart = not self.share_trunks or share(has_checkpoint(folder))
             branch = None if apart else self._beginning(judge, method, seed)
             return self._fit(judge, method, seed, model, folder, branch=branch)
@@ -196,22 +196,21 @@ class Runner:
             note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
         )
 
-    def _beginning(self, judge: Judge, method: Method, seed: int) -> Checkpoint | None:
-        """The end of what a method has in common with others; without company, of what another experiment has left."""
+    def _beginning(self, judge: Judge, method: Method, seed: int, before: int = 0) -> Checkpoint | None:
+        """The end of what a method has in common with others, of fewer epochs than `before` where that is given;
+        without company, of what another experiment has left."""
         images = len(judge.task.train)
-        if lengths := trunk_lengths(self.experiment, method, images):
-            return self._trunk(judge, method, seed, lengths)
-        return self._shorter_trunk(method, seed, quiet_epochs(self.experiment, method, images) + 1)
+        before = before or quiet_epochs(self.experiment, method, images) + 1
+        shared = [epochs for epochs in trunk_lengths(self.experiment, method, images) if epochs < before]
+        return self._trunk(judge, method, seed, shared[-1]) if shared else self._left(method, seed, before)
 
-    def _trunk(self, judge: Judge, method: Method, seed: int, lengths: Sequence[int]) -> Checkpoint:
+    def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained part by part if need be; another process that is at it is waited for."""
-        *shorter, epochs = lengths
         folder = self._shared((beginning(method), epochs), seed)
         plain = replace(method, objective=quiet(method.objective))
-        with alone(folder):
-            if (new := not share(has_checkpoint(folder))) and shorter:
-                self._trunk(judge, method, seed, shorter)
-            branch = self._shorter_trunk(method, seed, epochs) if new else None
+        with self._alone(folder, method, seed):
+            begun = share(has_checkpoint(folder))
+            branch = None if begun else self._beginning(judge, method, seed, before=epochs)
             self._fit(judge, plain, seed, self.model(seed), folder, branch, until=epochs)
             share(None)  # the first process has written its last checkpoint
             found = newest(folder, lambda sentence: None)
@@ -219,9 +218,9 @@ class Runner:
             raise TrainingError(f"{folder} has no whole checkpoint: remove it to train it again")
         return found
 
-    def _shorter_trunk(self, method: Method, seed: int, epochs: int) -> Checkpoint | None:
-        """The end of the longest trunk before this one, where another experiment has left one."""
-        for fewer in range(epochs - 1, 0, -1):
+    def _left(self, method: Method, seed: int, before: int) -> Checkpoint | None:
+        """The end of the longest trunk with fewer epochs, where another experiment has left one."""
+        for fewer in range(before - 1, 0, -1):
             found = newest(self._shared((beginning(method), fewer), seed), lambda sentence: None)
             if found is not None and len(found.facts["log"]) == fewer:
                 return found
@@ -233,11 +232,11 @@ class Runner:
         return self._shared((method.objective, method.augment), seed) if shares else own
 
     def _shared(self, decides: Any, seed: int) -> Path:
-        """The folder of all that is trained alike: what decides the weights, in this task, network and plan."""
-        experiment = self.experiment
-        data = getattr(experiment.task, "training", experiment.task)
-        digest = sha256(repr((data, experiment.network, experiment.plan, decides)).encode()).hexdigest()[:12]
-        return (self.store or self.out / "models") / digest / f"seed-{seed:02d}"
+        return shared_folder(self.store or self.out / "models", self.experiment, decides, seed)
+
+    def _alone(self, folder: Path, method: Method, seed: int) -> AbstractContextManager[None]:
+        event = Event(method.name, seed, "waits for another process, which trains what it needs")
+        return alone(folder, deadline=self.deadline, waits=lambda: self.listen(event))
 
     def model(self, seed: int) -> nn.Module:
         """The network with the first weights of a seed, the same for all methods."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from poise.experiments.experiment import Experiment, Method
@@ -13,7 +15,7 @@ from poise.schedules import as_schedule
 
 def trunk_lengths(experiment: Experiment, method: Method, images: int) -> list[int]:
     """The whole epochs after which methods that begin alike leave the trunk, up to where this one does: where it
-    switches on, or the last of its company has. Each part goes on from the one before, so that any two methods share
+    switches on, or the last of its company does. Each part goes on from the one before, so that any two methods share
     all that they have in common, whoever is trained first."""
     alike = [each for each in experiment.methods if beginning(each) == beginning(method)]
     quiet_for = {each.name: quiet_epochs(experiment, each, images) for each in alike}
@@ -24,6 +26,13 @@ def trunk_lengths(experiment: Experiment, method: Method, images: int) -> list[i
 
     own = leaves(method.name)
     return sorted({length for each in alike if 0 < (length := leaves(each.name)) <= own})
+
+
+def shared_folder(store: Path, experiment: Experiment, decides: Any, seed: int) -> Path:
+    """The folder of all that is trained alike: what decides the weights, in this task, network and plan."""
+    data = getattr(experiment.task, "training", experiment.task)
+    digest = sha256(repr((data, experiment.network, experiment.plan, decides)).encode()).hexdigest()[:12]
+    return store / digest / f"seed-{seed:02d}"
 
 
 def quiet_epochs(experiment: Experiment, method: Method, images: int) -> int:
