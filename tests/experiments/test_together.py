@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import queue
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,13 +16,13 @@ import torch
 
 from poise.experiments import cifar_c, noisy_cifar
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import alone, busy
+from poise.experiments.folders import busy
 from poise.experiments.runner import Event, Runner
 from poise.experiments.together import run_together
 from poise.experiments.trunks import beginning, shared_folder
 from poise.schedules import Ramp
 from poise.training.checkpoint import has_checkpoint
-from poise.training.errors import NotFinite, OutOfTime, TrainingError
+from poise.training.errors import NotFinite, TrainingError
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
@@ -98,19 +99,57 @@ def test_a_trunk_goes_on_from_its_own_parts_not_from_those_of_another_experiment
     assert epochs_trained(heard) == 2 + 2 + 2 + 4
 
 
-def test_a_part_that_another_process_is_at_is_waited_for(out: Path) -> None:
+def test_what_another_process_is_at_is_waited_for_and_the_rest_goes_on(out: Path) -> None:
     experiment, heard = parting(("FCL", 2), ("CL+Gaussian", 4)), queue.SimpleQueue[Event]()
+    augmented = next(each for each in tiny(noisy_cifar.table).methods if each.name == "PG+XE")
+    experiment = dataclasses.replace(experiment, methods=(*experiment.methods, augmented))
     runner = Runner(experiment, out, CPU, listen=heard.put)
     part, whole = (shared_folder(out / "models", experiment, (beginning(experiment.methods[0]), n), 0) for n in (2, 4))
     with ThreadPoolExecutor() as pool:
         with busy(part):
-            waiting = pool.submit(runner.run, ["XE"], [0])
-            assert "waits for another process" in heard.get(timeout=60).what
-            assert not has_checkpoint(part) and not has_checkpoint(whole)
-        (path,) = waiting.result()
-    assert has_checkpoint(part) and has_checkpoint(whole) and json.loads(path.read_text())["trunk"] == {"epochs": 4}
-    with busy(part), pytest.raises(OutOfTime, match="while another process"), alone(part, deadline=time.monotonic()):
-        pass
+            running = pool.submit(run_together, [runner], ["XE", "FCL", "PG+XE"], [0])
+            said = [heard.get(timeout=60) for _ in range(2)]
+            assert [(event.method, event.what[:9]) for event in said] == [("XE", "waits for"), ("FCL", "waits for")]
+            while heard.get(timeout=60).what != "is finished":
+                pass
+            assert runner.record_path(augmented, 0).exists() and not has_checkpoint(part)
+        paths = running.result()[runner]
+    assert len(paths) == 3 and has_checkpoint(whole)
+    said = [heard.get() for _ in range(heard.qsize())]
+    assert [event.method for event in said if event.what == "is finished"] == ["XE", "FCL"]
+    assert not any("waits" in event.what for event in said)  # once is enough
+
+
+def test_nobody_waits_beyond_the_deadline(out: Path) -> None:
+    experiment = parting(("FCL", 2))
+    with busy(shared_folder(out / "models", experiment, (beginning(experiment.methods[0]), 2), 0)):
+        assert Runner(experiment, out, CPU, deadline=time.monotonic() + 1).run(["FCL"], [0]) == []
+
+
+def damage(folder: Path) -> None:
+    for path in folder.glob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(("what", "epochs"), [("trunk", 2 + 2), ("model", 2)])
+def test_where_a_checkpoint_is_damaged_the_one_before_it_is_shared_still(what: str, epochs: int, out: Path) -> None:
+    """CL+Gaussian goes on from 4 epochs, of which 2 are FCL's as well."""
+    experiment, heard = parting(("FCL", 2), ("CL+Gaussian", 4)), list[Event]()
+    runner, gaussian = Runner(experiment, out, CPU, listen=heard.append), experiment.methods[-1]
+    (path,) = runner.run(["CL+Gaussian"], [0])
+    before, trunk = path.read_text(), (beginning(gaussian), 4)
+    model = shared_folder(out / "models", experiment, (gaussian.objective, gaussian.augment), 0)
+    path.unlink()
+    if what == "trunk":
+        damage(shared_folder(out / "models", experiment, trunk, 0))
+        shutil.rmtree(model)
+    else:
+        damage(model)
+    heard.clear()
+    runner.run(["CL+Gaussian"], [0])
+    assert epochs_trained(heard) == epochs and any("is damaged" in event.what for event in heard)
+    one, other = json.loads(before), json.loads(path.read_text())
+    assert one["trunk"] == other["trunk"] and one["log"][:2] == other["log"][:2]  # to the second
 
 
 def test_a_method_that_fails_does_not_keep_the_others_from_being_run(out: Path) -> None:

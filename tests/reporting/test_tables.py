@@ -197,10 +197,25 @@ def test_a_beginning_was_shared_if_it_is_the_same_to_the_second(tmp_path: Path) 
     for seed in range(6):
         first, own = (json.loads(path_of(folder, name, seed).read_text())["log"] for name in ("XE", "FCL"))
         change(path_of(folder, "FCL", seed), log=[*first[:2], *own[2:]])
-    note = "Begun once per seed and shared between methods: FCL {0}."  # by these records XE is no branch
-    assert note.format("2 epochs") in tables(folder)["main"].notes
+    note = "Begun once per seed and shared between methods: {0}."
+    assert note.format("2 epochs of XE, FCL") in tables(folder)["main"].notes
     change(path_of(folder, "FCL", 5), log=[first[0], *own[1:]])
-    assert note.format("1 to 2 epochs") in tables(folder)["main"].notes
+    assert note.format("1 to 2 epochs of XE, FCL") in tables(folder)["main"].notes
+    change(path_of(folder, "FCL", 5), log=own)  # a seed of its own, and nothing is said of the others
+    assert not any(each.startswith("Begun once") for each in tables(folder)["main"].notes)
+
+
+def test_it_is_said_who_shares_a_beginning_with_whom(tmp_path: Path) -> None:
+    folder = cifar(tmp_path)
+    for seed in range(5):
+        logs = {name: json.loads(path_of(folder, name, seed).read_text())["log"] for name in ("XE", "PG+XE", "FCL")}
+        change(path_of(folder, "CL+Gaussian", seed), log=[*logs["XE"][:2], *logs["FCL"][2:]])
+        change(path_of(folder, "FCL", seed), log=[*logs["XE"][:1], *logs["FCL"][1:]])
+        change(path_of(folder, "PG+FCL", seed), log=logs["PG+XE"])
+    path_of(folder, "PG+FCL", 4).unlink()
+    epochs = len(logs["PG+XE"])
+    said = f"2 epochs of XE, CL+Gaussian, and 1 epoch of FCL. {epochs} epochs of PG+XE, PG+FCL."
+    assert f"Begun once per seed and shared between methods: {said}" in tables(folder)["main"].notes
 
 
 def test_leakage_is_said_and_averaged_apart(tmp_path: Path) -> None:

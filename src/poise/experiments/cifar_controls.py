@@ -79,7 +79,6 @@ def table(tested: Experiment, name: str, title: str, length: Length) -> Experime
         title=f"{title}: controls, {length.title}",
         methods=rows,
         groups=(tuple(method.name for method in rows),),
-        details={},
         seeds=2 if length.quick else 3,
         paper={},
         overlaps={},

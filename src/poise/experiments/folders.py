@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from poise.distributed import rank, share
 from poise.reporting.recipes import differences
-from poise.training.errors import OutOfTime, TrainingError
+from poise.training.errors import TrainingError
 
 _HELD: set[IO[str]] = set()
 _SURROUNDINGS = ("task", "network", "plan")  # what all methods of a table have in common
+
+
+class Busy(Exception):
+    """Another process is at it."""
 
 
 def _give_up() -> None:
@@ -43,23 +46,35 @@ def busy(folder: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def alone(
-    folder: Path, pause: float = 0.5, deadline: float = math.inf, waits: Callable[[], None] = lambda: None
-) -> Iterator[None]:
-    """The folder for ourselves; another process that is at it is waited for, with a look every `pause` seconds, until
-    the deadline. `waits` is called if it comes to that."""
-    tries = 0
+def alone(folder: Path, pause: float = 0.5) -> Iterator[None]:
+    """The folder for ourselves; another process that is at it is waited for, with a look every `pause` seconds."""
     while True:
         with busy(folder) as mine:
             if mine:
                 yield
                 return
-        if share(time.monotonic() >= deadline):
-            raise OutOfTime("the time is over while another process trains what it needs: the same command goes on")
-        if not tries:
-            waits()
-        tries += 1
         time.sleep(pause)
+
+
+@contextmanager
+def ours(folder: Path) -> Iterator[None]:
+    """The folder for ourselves; Busy if another process is at it."""
+    with busy(folder) as mine:
+        if not mine:
+            raise Busy
+        yield
+
+
+def in_turns(attempts: Sequence[Callable[[bool], bool]], pause: float = 0.5) -> None:
+    """Each attempt until it succeeds; one that does not comes again after the others, and is told so. Where none does,
+    there is a pause of at least so many seconds, and as long as they took."""
+    again = False
+    while attempts:
+        begun = time.monotonic()
+        later = [attempt for attempt in attempts if not attempt(again)]
+        if len(later) == len(attempts):
+            time.sleep(max(pause, time.monotonic() - begun))
+        attempts, again = later, True
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from poise.data.loader import Loader
 from poise.distributed import rank, share
 from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import alone, busy, mixing
+from poise.experiments.folders import Busy, busy, in_turns, mixing, ours
 from poise.experiments.judge import Judge
 from poise.experiments.kept import can_get_weights, keep_weights
 from poise.experiments.logs import Event, Listener, notes
@@ -71,7 +71,7 @@ class Runner:
         """The records of these methods and seeds, in that order; what another process is at is left to it. A method has
         all its seeds before the next one begins: a process compiles a step once, and uses it for all."""
         wanted = self.begin(methods, seeds)
-        self._run_all(wanted)
+        in_turns([partial(self.attempt, method, seed) for method, seed in wanted])
         return [path for method, seed in wanted if (path := self.record_path(method, seed)).exists()]
 
     def begin(self, methods: Sequence[str] | None, seeds: Sequence[int] | None) -> list[tuple[Method, int]]:
@@ -99,23 +99,26 @@ class Runner:
         path = self.record_path(method, seed)
         return path.exists() and not (self.keep_models and can_get_weights(path, self._home(method, seed)))
 
-    def _run_all(self, wanted: Sequence[tuple[Method, int]]) -> None:
-        for method, seed in wanted:
-            with busy(self.record_path(method, seed).parent) as mine:
-                if not mine:
-                    self.listen(Event(method.name, seed, "is run by another process"))
-                elif share(self.is_finished(method, seed)):
-                    self.listen(Event(method.name, seed, "is finished"))
-                elif share(time.monotonic() >= self.deadline):
-                    return
-                else:
-                    try:
-                        self._one(self.judge, method, seed)
-                    except OutOfTime as error:
-                        self.listen(Event(method.name, seed, f"stops: {error}"))
-                        return
-                    except NotFinite as error:
-                        raise NotFinite(f"{method.name}, seed {seed}: {error}") from None
+    def attempt(self, method: Method, seed: int, again: bool = False) -> bool:
+        """A run, unless it is finished, another process is at it, or the time is over; False if another process is at
+        what it needs, so that it has to come again."""
+        with busy(self.record_path(method, seed).parent) as mine:
+            if not mine:
+                self.listen(Event(method.name, seed, "is run by another process"))
+            elif share(self.is_finished(method, seed)):
+                self.listen(Event(method.name, seed, "is finished"))
+            elif not share(time.monotonic() >= self.deadline):
+                try:
+                    self._one(self.judge, method, seed)
+                except Busy:
+                    if not again:
+                        self.listen(Event(method.name, seed, "waits for another process, which trains what it needs"))
+                    return False
+                except OutOfTime as error:
+                    self.listen(Event(method.name, seed, f"stops: {error}"))
+                except NotFinite as error:
+                    raise NotFinite(f"{method.name}, seed {seed}: {error}") from None
+        return True
 
     def _one(self, judge: Judge, method: Method, seed: int) -> None:
         started, model = datetime.now(UTC), self.model(seed)
@@ -164,7 +167,7 @@ class Runner:
     def _train(self, judge: Judge, method: Method, seed: int, model: nn.Module) -> Fit:
         """The whole run of a model, from its trunk on; what is trained already is only read."""
         folder, own = self._home(method, seed), self.record_path(method, seed).parent
-        with nullcontext() if folder == own else self._alone(folder, method, seed):
+        with nullcontext() if folder == own else ours(folder):
             apart = not self.share_trunks or share(has_checkpoint(folder))
             branch = None if apart else self._beginning(judge, method, seed)
             return self._fit(judge, method, seed, model, folder, branch=branch)
@@ -205,10 +208,10 @@ class Runner:
         return self._trunk(judge, method, seed, shared[-1]) if shared else self._left(method, seed, before)
 
     def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
-        """The shared beginning, trained part by part if need be; another process that is at it is waited for."""
+        """The shared beginning, trained part by part if need be; Busy if another process is at it."""
         folder = self._shared((beginning(method), epochs), seed)
         plain = replace(method, objective=quiet(method.objective))
-        with self._alone(folder, method, seed):
+        with ours(folder):
             begun = share(has_checkpoint(folder))
             branch = None if begun else self._beginning(judge, method, seed, before=epochs)
             self._fit(judge, plain, seed, self.model(seed), folder, branch, until=epochs)
@@ -233,10 +236,6 @@ class Runner:
 
     def _shared(self, decides: Any, seed: int) -> Path:
         return shared_folder(self.store or self.out / "models", self.experiment, decides, seed)
-
-    def _alone(self, folder: Path, method: Method, seed: int) -> AbstractContextManager[None]:
-        event = Event(method.name, seed, "waits for another process, which trains what it needs")
-        return alone(folder, deadline=self.deadline, waits=lambda: self.listen(event))
 
     def model(self, seed: int) -> nn.Module:
         """The network with the first weights of a seed, the same for all methods."""

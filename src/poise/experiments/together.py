@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from poise.experiments.experiment import Method
+from poise.experiments.folders import in_turns
 from poise.experiments.runner import Runner
 from poise.training.errors import NotFinite
 
@@ -23,15 +26,28 @@ def run_together(
         if time.monotonic() < runner.deadline and not finished:
             _ = runner.judge  # data that are missing are missed before the first hour, not after it
     wanted = {runner: runner.begin(methods, seeds) for runner in runners}
-    failures = []
-    for name in dict.fromkeys(method.name for runs in wanted.values() for method, _ in runs):
-        for runner in runners:
-            try:
-                runner.run([name], seeds)
-            except NotFinite as error:
-                failures.append(str(error))  # not the error, which holds on to all that was on the device
+    failures: dict[tuple[Runner, str], str] = {}
+
+    def attempt(runner: Runner, method: Method, seed: int, again: bool) -> bool:
+        """As the runner's; of a method that failed no more seeds."""
+        try:
+            return (runner, method.name) in failures or runner.attempt(method, seed, again)
+        except NotFinite as error:
+            failures[runner, method.name] = str(error)  # not the error, which holds on to all that was on the device
+            return True
+
+    names = dict.fromkeys(method.name for runs in wanted.values() for method, _ in runs)
+    in_turns(
+        [
+            partial(attempt, runner, method, seed)
+            for name in names
+            for runner in runners
+            for method, seed in wanted[runner]
+            if method.name == name
+        ]
+    )
     if failures:
-        raise NotFinite("; ".join(failures))
+        raise NotFinite("; ".join(failures.values()))
     return {
         runner: [path for method, seed in runs if (path := runner.record_path(method, seed)).exists()]
         for runner, runs in wanted.items()

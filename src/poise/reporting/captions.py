@@ -83,19 +83,36 @@ def _damaged(results: Results) -> list[str]:
 
 
 def _trunks(results: Results) -> list[str]:
-    branched = [method for method, runs in results.runs.items() if all(run.trunk for run in runs.values())]
-    shared = {method: _in_company(results, method) for method in branched}
-    lengths = [f"{method} {_span(epochs)}" for method, epochs in shared.items() if min(epochs)]
-    return [f"Begun once per seed and shared between methods: {_row(lengths)}."] if lengths else []
+    """Which methods began with the same epochs, to their seconds, and with how many."""
+    said = []
+    for company in _companies(results):
+        spans: dict[str, list[str]] = {}
+        for method in company:
+            longest: dict[int, int] = {}
+            for other in company:
+                for seed, epochs in _common(results, method, other).items() if other != method else ():
+                    longest[seed] = max(epochs, longest.get(seed, 0))
+            spans.setdefault(_span(list(longest.values())), []).append(method)
+        said.append(", and ".join(f"{span} of {_row(methods)}" for span, methods in spans.items()))
+    return [f"Begun once per seed and shared between methods: {'. '.join(said)}."] if said else []
 
 
-def _in_company(results: Results, method: str) -> list[int]:
-    """With how many epochs each run began that are, to their seconds, those of another method's run."""
-    others = [runs for other, runs in results.runs.items() if other != method]
-    return [
-        max((_alike(run.log, runs[seed].log) for runs in others if seed in runs), default=0)
-        for seed, run in results.runs[method].items()
-    ]
+def _companies(results: Results) -> list[list[str]]:
+    """Methods that share an epoch or more in every seed that they have in common, together."""
+    found: list[list[str]] = []
+    for method in results.runs:
+        known = (each for each in found if min(_common(results, method, each[0]).values(), default=0))
+        if company := next(known, None):
+            company.append(method)
+        else:
+            found.append([method])
+    return [company for company in found if len(company) > 1]
+
+
+def _common(results: Results, one: str, other: str) -> dict[int, int]:
+    """The epochs that two methods begin with in common, per seed."""
+    runs, others = results.runs[one], results.runs[other]
+    return {seed: _alike(runs[seed].log, others[seed].log) for seed in runs if seed in others}
 
 
 def _alike(one: Sequence[object], other: Sequence[object]) -> int:

@@ -64,8 +64,8 @@ def save(
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a run was begun here; its checkpoints may be damaged."""
-    return bool(_all(folder))
+    """Whether there is a whole one to go on from."""
+    return newest(folder, lambda sentence: None) is not None
 
 
 def last_name(folder: Path) -> str | None:
