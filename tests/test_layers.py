@@ -76,7 +76,7 @@ CONTRACTS = {
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),
-        *("titles", "lengths", "tested", "kept"),
+        *("titles", "lengths", "tested", "kept", "record"),
         *("noisy_digits", "corner", "cifar", "noisy_cifar", "paper_cifar_c", "placing", "alignment", "human"),
         *("imagenet", "paper_imagenet_c", "search", "connection"),
     },

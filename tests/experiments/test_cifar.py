@@ -269,13 +269,13 @@ def test_a_trunk_is_as_long_as_the_longest_company(data: Path) -> None:
         if each.name == name
     )
     three = dataclasses.replace(noisy, methods=(xe, fcl, gaussian), groups=())
-    assert [trunk_lengths(three, each, images=40) for each in (xe, fcl, gaussian)] == [[2, 7], [2, 7], [2]]
+    assert trunk_lengths(three, images=40) == {"XE": [2, 7], "FCL": [2, 7], "XE+Gaussian": [2]}
     twin = dataclasses.replace(gaussian, name="twin")
     four = dataclasses.replace(three, methods=(*three.methods, twin))
-    assert [trunk_lengths(four, each, images=40) for each in (xe, gaussian, twin)] == [[2, 7], [2], [2]]
+    assert trunk_lengths(four, images=40) == {"XE": [2, 7], "FCL": [2, 7], "XE+Gaussian": [2], "twin": [2]}
     augmented = next(each for each in noisy.methods if each.name == "PG+XE")
     alone = dataclasses.replace(three, methods=(*three.methods, augmented))
-    assert trunk_lengths(alone, augmented, images=40) == []
+    assert trunk_lengths(alone, images=40)["PG+XE"] == []
 
 
 def test_controls_differ_in_what_their_names_say() -> None:

@@ -16,7 +16,7 @@ import torch
 
 from poise.experiments import cifar_c, noisy_cifar
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import busy
+from poise.experiments.folders import busy, in_turns
 from poise.experiments.runner import Event, Runner
 from poise.experiments.together import run_together
 from poise.experiments.trunks import beginning, shared_folder
@@ -99,31 +99,74 @@ def test_a_trunk_goes_on_from_its_own_parts_not_from_those_of_another_experiment
     assert epochs_trained(heard) == 2 + 2 + 2 + 4
 
 
+def part_of(experiment: Experiment, out: Path, epochs: int) -> Path:
+    """Where so many epochs of the trunk of XE lie."""
+    return shared_folder(out / "models", experiment, (beginning(experiment.methods[0]), epochs), 0)
+
+
 def test_what_another_process_is_at_is_waited_for_and_the_rest_goes_on(out: Path) -> None:
     experiment, heard = parting(("FCL", 2), ("CL+Gaussian", 4)), queue.SimpleQueue[Event]()
     augmented = next(each for each in tiny(noisy_cifar.table).methods if each.name == "PG+XE")
     experiment = dataclasses.replace(experiment, methods=(*experiment.methods, augmented))
     runner = Runner(experiment, out, CPU, listen=heard.put)
-    part, whole = (shared_folder(out / "models", experiment, (beginning(experiment.methods[0]), n), 0) for n in (2, 4))
     with ThreadPoolExecutor() as pool:
-        with busy(part):
+        with busy(part_of(experiment, out, 2)):
             running = pool.submit(run_together, [runner], ["XE", "FCL", "PG+XE"], [0])
             said = [heard.get(timeout=60) for _ in range(2)]
             assert [(event.method, event.what[:9]) for event in said] == [("XE", "waits for"), ("FCL", "waits for")]
             while heard.get(timeout=60).what != "is finished":
                 pass
-            assert runner.record_path(augmented, 0).exists() and not has_checkpoint(part)
-        paths = running.result()[runner]
-    assert len(paths) == 3 and has_checkpoint(whole)
+            assert runner.record_path(augmented, 0).exists() and not has_checkpoint(part_of(experiment, out, 2))
+        assert len(running.result()[runner]) == 3 and has_checkpoint(part_of(experiment, out, 4))
     said = [heard.get() for _ in range(heard.qsize())]
     assert [event.method for event in said if event.what == "is finished"] == ["XE", "FCL"]
-    assert not any("waits" in event.what for event in said)  # once is enough
+
+
+@pytest.mark.parametrize("what", ["part", "model"])
+def test_who_waits_holds_nothing_and_says_so_once(what: str, out: Path) -> None:
+    """So that the run is anybody's who can begin."""
+    experiment, heard = parting(("FCL", 2), ("CL+Gaussian", 4)), list[Event]()
+    runner, xe = Runner(experiment, out, CPU, listen=heard.append), experiment.methods[0]
+    model = shared_folder(out / "models", experiment, (xe.objective, xe.augment), 0)
+    with busy(model if what == "model" else part_of(experiment, out, 2)):
+        assert not runner.attempt(xe, 0)
+        assert [event.what for event in heard] == ["waits for another process, which trains what it needs"]
+        assert not runner.attempt(xe, 0, again=True) and len(heard) == 1
+        assert not runner.record_path(xe, 0).parent.exists()
+    with busy(runner.record_path(xe, 0).parent):
+        assert runner.attempt(xe, 0) and heard[-1].what == "is run by another process"
 
 
 def test_nobody_waits_beyond_the_deadline(out: Path) -> None:
-    experiment = parting(("FCL", 2))
-    with busy(shared_folder(out / "models", experiment, (beginning(experiment.methods[0]), 2), 0)):
-        assert Runner(experiment, out, CPU, deadline=time.monotonic() + 1).run(["FCL"], [0]) == []
+    class Soon(float):
+        """A deadline that comes when it is looked at for the third time."""
+
+        looks = 0
+
+        def __le__(self, now: float) -> bool:
+            Soon.looks += 1
+            return Soon.looks > 2
+
+    experiment, heard = parting(("FCL", 2)), list[Event]()
+    with busy(part_of(experiment, out, 2)):
+        assert Runner(experiment, out, CPU, listen=heard.append, deadline=Soon()).run(["FCL"], [0]) == []
+    assert Soon.looks == 3 and [event.what[:5] for event in heard] == ["waits"]
+
+
+def test_attempts_come_again_after_the_others_and_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, pauses, left = [], list[float](), {"a": 3, "b": 1, "c": 2}
+    monkeypatch.setattr(time, "sleep", pauses.append)
+
+    def attempt(name: str, again: bool) -> bool:
+        calls.append((name, again))
+        left[name] -= 1
+        return left[name] == 0
+
+    in_turns([partial(attempt, name) for name in left], pause=5.0)
+    assert calls == [("a", False), ("b", False), ("c", False), ("a", True), ("c", True), ("a", True)]
+    assert pauses == []  # something came to its end in every round
+    in_turns([lambda again: again], pause=5.0)
+    assert pauses == [5.0]
 
 
 def damage(folder: Path) -> None:
@@ -157,8 +200,9 @@ def test_a_method_that_fails_does_not_keep_the_others_from_being_run(out: Path) 
     known = {method.name: method for method in noisy.methods}
     mad = Method("mad", dataclasses.replace(known["XE+Gaussian"].objective, weight=float("inf")), known["XE"].augment)
     runner = Runner(dataclasses.replace(noisy, methods=(mad, known["PG+XE"]), groups=()), out, CPU)
-    with pytest.raises(NotFinite, match=r"^mad, seed 0: weight is not finite"):
-        run_together([runner], None, [0])
+    with pytest.raises(NotFinite, match=r"^mad, seed 0: weight is not finite") as failed:
+        run_together([runner], None, [0, 1])
+    assert "seed 1" not in str(failed.value)  # of a method that fails no more seeds are tried
     assert not runner.record_path(mad, 0).exists() and runner.record_path(known["PG+XE"], 0).exists()
 
 

@@ -205,13 +205,23 @@ def test_a_beginning_was_shared_if_it_is_the_same_to_the_second(tmp_path: Path) 
     assert not any(each.startswith("Begun once") for each in tables(folder)["main"].notes)
 
 
+def test_runs_of_a_fleet_share_no_beginning(tmp_path: Path) -> None:
+    """Their seconds are those of the fleet, so that their logs may begin alike."""
+    folder = mnist(tmp_path)
+    for seed in range(6):
+        log = json.loads(path_of(folder, "XE", seed).read_text())["log"]
+        for name in ("XE", "FCL"):
+            change(path_of(folder, name, seed), log=log, trunk=None)
+    assert not any(each.startswith("Begun once") for each in tables(folder)["main"].notes)
+
+
 def test_it_is_said_who_shares_a_beginning_with_whom(tmp_path: Path) -> None:
     folder = cifar(tmp_path)
     for seed in range(5):
         logs = {name: json.loads(path_of(folder, name, seed).read_text())["log"] for name in ("XE", "PG+XE", "FCL")}
-        change(path_of(folder, "CL+Gaussian", seed), log=[*logs["XE"][:2], *logs["FCL"][2:]])
-        change(path_of(folder, "FCL", seed), log=[*logs["XE"][:1], *logs["FCL"][1:]])
-        change(path_of(folder, "PG+FCL", seed), log=logs["PG+XE"])
+        change(path_of(folder, "CL+Gaussian", seed), log=[*logs["XE"][:2], *logs["FCL"][2:]], trunk={"epochs": 2})
+        change(path_of(folder, "FCL", seed), log=[*logs["XE"][:1], *logs["FCL"][1:]], trunk={"epochs": 1})
+        change(path_of(folder, "PG+FCL", seed), log=logs["PG+XE"], trunk={"epochs": 2})
     path_of(folder, "PG+FCL", 4).unlink()
     epochs = len(logs["PG+XE"])
     said = f"2 epochs of XE, CL+Gaussian, and 1 epoch of FCL. {epochs} epochs of PG+XE, PG+FCL."

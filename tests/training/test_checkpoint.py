@@ -10,7 +10,7 @@ from torch import nn
 
 from poise import XE, LeNet
 from poise.data.loader import DeviceLoader, on_device
-from poise.training.checkpoint import read, restore, save
+from poise.training.checkpoint import has_checkpoint, newest, read, restore, save
 from poise.training.loop import fit
 from poise.training.plan import SGD, Adam, Optimizer
 
@@ -44,3 +44,17 @@ def test_a_fused_step_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     data = DeviceLoader(*on_device(examples.x, examples.y, "cuda"), 32, None, seed=5)
     fit(LeNet(3, size=16).cuda(), XE(), data, PLAN, folder=tmp_path, until=1)
     assert len(fit(LeNet(3, size=16).cuda(), XE(), data, PLAN, folder=tmp_path).log) == PLAN.epochs
+
+
+def test_damaged_checkpoints_make_room_for_new_ones(tmp_path: Path) -> None:
+    """Else a run that begins again from before them would keep nothing until it is past them."""
+    for epoch in (5, 6):
+        save(tmp_path, epoch, nn.Linear(2, 2), None, {"log": []})
+    for path in tmp_path.glob("*.safetensors"):
+        path.write_bytes(b"cut")
+    assert not has_checkpoint(tmp_path)
+    for epoch in (3, 4, 5):
+        save(tmp_path, epoch, nn.Linear(2, 2), None, {"log": []})
+        found = newest(tmp_path, pytest.fail)
+        assert found is not None and found.facts["epoch"] == epoch
+    assert sorted(path.stem for path in tmp_path.glob("*.json")) == ["checkpoint-0004", "checkpoint-0005"]

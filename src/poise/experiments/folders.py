@@ -45,6 +45,15 @@ def busy(folder: Path) -> Iterator[bool]:
             _HELD.discard(lock)
 
 
+def held(folder: Path) -> bool:
+    """Whether a process is at it; to look does not keep others from it for longer than that."""
+    try:
+        with (folder / ".lock").open() as lock:
+            return not _locked(lock, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
+
+
 @contextmanager
 def alone(folder: Path, pause: float = 0.5) -> Iterator[None]:
     """The folder for ourselves; another process that is at it is waited for, with a look every `pause` seconds."""
@@ -77,9 +86,9 @@ def in_turns(attempts: Sequence[Callable[[bool], bool]], pause: float = 0.5) -> 
         attempts, again = later, True
 
 
-def _locked(lock: IO[str]) -> bool:
+def _locked(lock: IO[str], how: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

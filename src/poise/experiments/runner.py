@@ -26,13 +26,13 @@ from torch import nn
 
 from poise.data.loader import Loader
 from poise.distributed import rank, share
-from poise.experiments.environment import surroundings
 from poise.experiments.experiment import Experiment, Method
-from poise.experiments.folders import Busy, busy, in_turns, mixing, ours
+from poise.experiments.folders import Busy, held, in_turns, mixing, ours
 from poise.experiments.judge import Judge
 from poise.experiments.kept import can_get_weights, keep_weights
 from poise.experiments.logs import Event, Listener, notes
 from poise.experiments.placing import loader
+from poise.experiments.record import record_of
 from poise.experiments.tested import FILE as TESTED
 from poise.experiments.trunks import beginning, quiet, quiet_epochs, shared_folder, trunk_lengths
 from poise.reporting.files import write_json
@@ -69,7 +69,8 @@ class Runner:
 
     def run(self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Path]:
         """The records of these methods and seeds, in that order; what another process is at is left to it. A method has
-        all its seeds before the next one begins: a process compiles a step once, and uses it for all."""
+        all its seeds before the next one begins, but for those that have to wait: a process compiles a step once, and
+        uses it for all."""
         wanted = self.begin(methods, seeds)
         in_turns([partial(self.attempt, method, seed) for method, seed in wanted])
         return [path for method, seed in wanted if (path := self.record_path(method, seed)).exists()]
@@ -101,24 +102,35 @@ class Runner:
 
     def attempt(self, method: Method, seed: int, again: bool = False) -> bool:
         """A run, unless it is finished, another process is at it, or the time is over; False if another process is at
-        what it needs, so that it has to come again."""
-        with busy(self.record_path(method, seed).parent) as mine:
-            if not mine:
-                self.listen(Event(method.name, seed, "is run by another process"))
-            elif share(self.is_finished(method, seed)):
-                self.listen(Event(method.name, seed, "is finished"))
-            elif not share(time.monotonic() >= self.deadline):
-                try:
+        what it needs, so that it has to come again. Only who can begin at once takes it."""
+        own, say = self.record_path(method, seed).parent, partial(Event, method.name, seed)
+        finished, taken = share((self.is_finished(method, seed), held(own)))
+        if finished or taken:
+            self.listen(say("is finished" if finished else "is run by another process"))
+        elif not share(time.monotonic() >= self.deadline):
+            try:
+                if share(any(held(folder) for folder in self._needs(method, seed))):
+                    raise Busy
+                with ours(own):
                     self._one(self.judge, method, seed)
-                except Busy:
-                    if not again:
-                        self.listen(Event(method.name, seed, "waits for another process, which trains what it needs"))
-                    return False
-                except OutOfTime as error:
-                    self.listen(Event(method.name, seed, f"stops: {error}"))
-                except NotFinite as error:
-                    raise NotFinite(f"{method.name}, seed {seed}: {error}") from None
+            except Busy:
+                if not again:
+                    self.listen(say("waits for another process, which trains what it needs"))
+                return False
+            except OutOfTime as error:
+                self.listen(say(f"stops: {error}"))
+            except NotFinite as error:
+                raise NotFinite(f"{method.name}, seed {seed}: {error}") from None
         return True
+
+    def _needs(self, method: Method, seed: int) -> list[Path]:
+        """The folders of what a run shares with others: its model, and the parts of its trunk."""
+        lengths = self._lengths[method.name] if self.share_trunks else []
+        return [self._home(method, seed), *(self._shared((beginning(method), each), seed) for each in lengths)]
+
+    @cached_property
+    def _lengths(self) -> dict[str, list[int]]:
+        return trunk_lengths(self.experiment, len(self.judge.task.train))
 
     def _one(self, judge: Judge, method: Method, seed: int) -> None:
         started, model = datetime.now(UTC), self.model(seed)
@@ -137,22 +149,8 @@ class Runner:
         if share(path.exists()):
             return
         self.listen(Event(method.name, seed, "is tested" if judge.testing else "is validated"))
-        record = {
-            "version": 1,
-            "experiment": self.experiment.name,
-            "method": method.name,
-            "seed": seed,
-            "recipe": repr(self.experiment.recipe(method)),
-            **judge.at_the_end(model, path.with_name(TESTED)),
-            "log": done.log,
-            "trunk": {"epochs": done.trunk} if done.trunk else None,
-            "seconds": done.seconds,
-            "peak_memory": done.peak_memory,
-            **surroundings(self.device),
-            "engine": done.engine,
-            "started": started.isoformat(timespec="seconds"),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
+        tested = judge.at_the_end(model, path.with_name(TESTED))
+        record = record_of(self.experiment, method, seed, done, tested, self.device, started)
         for name, content in judge.exhibits(model).items():
             write_json(path.with_name(f"{name}.json"), {"version": 1, **content}, indent=None)
         self.write(path, record)
@@ -202,10 +200,11 @@ class Runner:
     def _beginning(self, judge: Judge, method: Method, seed: int, before: int = 0) -> Checkpoint | None:
         """The end of what a method has in common with others, of fewer epochs than `before` where that is given;
         without company, of what another experiment has left."""
-        images = len(judge.task.train)
-        before = before or quiet_epochs(self.experiment, method, images) + 1
-        shared = [epochs for epochs in trunk_lengths(self.experiment, method, images) if epochs < before]
-        return self._trunk(judge, method, seed, shared[-1]) if shared else self._left(method, seed, before)
+        shared = [epochs for epochs in self._lengths[method.name] if not before or epochs < before]
+        if shared:
+            return self._trunk(judge, method, seed, shared[-1])
+        quiet_for = quiet_epochs(self.experiment, method, len(judge.task.train))
+        return self._left(method, seed, before or quiet_for + 1)
 
     def _trunk(self, judge: Judge, method: Method, seed: int, epochs: int) -> Checkpoint:
         """The shared beginning, trained part by part if need be; Busy if another process is at it."""

@@ -1,7 +1,7 @@
 """Several experiments in one process: method after method, and each method in all of them before the next.
 
 What one experiment has trained, the others test right away, so that whatever has to be carried off a machine is records
-and not models. What was compiled and loaded serves all.
+and not models. What was compiled and loaded serves all. Runs that need what another process trains come later.
 """
 
 from __future__ import annotations

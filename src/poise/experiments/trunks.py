@@ -13,19 +13,20 @@ from poise.objectives.xe import XE
 from poise.schedules import as_schedule
 
 
-def trunk_lengths(experiment: Experiment, method: Method, images: int) -> list[int]:
-    """The whole epochs after which methods that begin alike leave the trunk, up to where this one does: where it
-    switches on, or the last of its company does. Each part goes on from the one before, so that any two methods share
-    all that they have in common, whoever is trained first."""
-    alike = [each for each in experiment.methods if beginning(each) == beginning(method)]
-    quiet_for = {each.name: quiet_epochs(experiment, each, images) for each in alike}
-
-    def leaves(name: str) -> int:
-        others = (length for other, length in quiet_for.items() if other != name)
-        return min(quiet_for[name], max(others, default=0))
-
-    own = leaves(method.name)
-    return sorted({length for each in alike if 0 < (length := leaves(each.name)) <= own})
+def trunk_lengths(experiment: Experiment, images: int) -> dict[str, list[int]]:
+    """Per method the whole epochs after which methods that begin alike leave the trunk, up to where it does itself:
+    where it switches on, or the last of its company does. Each part goes on from the one before, so that any two
+    methods share all that they have in common, whoever is trained first."""
+    quiet_for = {each.name: quiet_epochs(experiment, each, images) for each in experiment.methods}
+    lengths = {}
+    for method in experiment.methods:
+        alike = [each.name for each in experiment.methods if beginning(each) == beginning(method)]
+        leaves = {
+            name: min(quiet_for[name], max((quiet_for[other] for other in alike if other != name), default=0))
+            for name in alike
+        }
+        lengths[method.name] = sorted({epochs for epochs in leaves.values() if 0 < epochs <= leaves[method.name]})
+    return lengths
 
 
 def shared_folder(store: Path, experiment: Experiment, decides: Any, seed: int) -> Path:

@@ -86,22 +86,26 @@ def _trunks(results: Results) -> list[str]:
     """Which methods began with the same epochs, to their seconds, and with how many."""
     said = []
     for company in _companies(results):
-        spans: dict[str, list[str]] = {}
+        lengths: dict[str, list[str]] = {}
         for method in company:
             longest: dict[int, int] = {}
             for other in company:
                 for seed, epochs in _common(results, method, other).items() if other != method else ():
                     longest[seed] = max(epochs, longest.get(seed, 0))
-            spans.setdefault(_span(list(longest.values())), []).append(method)
-        said.append(", and ".join(f"{span} of {_row(methods)}" for span, methods in spans.items()))
+            lengths.setdefault(_span(list(longest.values())), []).append(method)
+        said.append(", and ".join(f"{span} of {_row(methods)}" for span, methods in lengths.items()))
     return [f"Begun once per seed and shared between methods: {'. '.join(said)}."] if said else []
 
 
 def _companies(results: Results) -> list[list[str]]:
-    """Methods that share an epoch or more in every seed that they have in common, together."""
+    """Methods of which each shares an epoch or more with another, in every seed that the two have."""
     found: list[list[str]] = []
     for method in results.runs:
-        known = (each for each in found if min(_common(results, method, each[0]).values(), default=0))
+        known = (
+            company
+            for company in found
+            if any(min(_common(results, method, other).values(), default=0) for other in company)
+        )
         if company := next(known, None):
             company.append(method)
         else:
@@ -110,9 +114,10 @@ def _companies(results: Results) -> list[list[str]]:
 
 
 def _common(results: Results, one: str, other: str) -> dict[int, int]:
-    """The epochs that two methods begin with in common, per seed."""
+    """The epochs that two methods begin with in common, per seed; runs of a fleet may look alike, and have no trunk."""
     runs, others = results.runs[one], results.runs[other]
-    return {seed: _alike(runs[seed].log, others[seed].log) for seed in runs if seed in others}
+    branch = {seed: bool(runs[seed].trunk or others[seed].trunk) for seed in runs if seed in others}
+    return {seed: _alike(runs[seed].log, others[seed].log) if branch[seed] else 0 for seed in branch}
 
 
 def _alike(one: Sequence[object], other: Sequence[object]) -> int:

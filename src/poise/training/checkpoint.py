@@ -58,7 +58,9 @@ def save(
     meta = json.dumps({**facts, "epoch": epoch, "sha256": sha256(content).hexdigest()})
     _write(path, content)
     _write(path.with_suffix(".json"), meta.encode())
-    for old in _all(folder)[:-_KEPT]:
+    here = _all(folder)
+    place = here.index(path.with_suffix(".json")) + 1  # a newer one was damaged, or this would have gone on from it
+    for old in [*here[: max(place - _KEPT, 0)], *here[place:]]:
         old.unlink(missing_ok=True)
         old.with_suffix(".safetensors").unlink(missing_ok=True)
 
