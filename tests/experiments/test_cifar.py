@@ -12,6 +12,7 @@ from statistics import fmean
 import pytest
 import tiny_cifar
 import torch
+from deadlines import Soon
 
 import poise
 from poise import cli
@@ -150,16 +151,7 @@ def test_a_run_that_is_out_of_time_goes_on(data: Path) -> None:
     straight = run(data / "straight", noisy, ["XE"])
     stops = [event.what for event in straight]
 
-    class Soon(float):
-        """A deadline that comes when it is looked at for the second time."""
-
-        looks = 0
-
-        def __le__(self, now: float) -> bool:
-            Soon.looks += 1
-            return Soon.looks > 1
-
-    heard = run(data, noisy, ["XE"], share_trunks=False, deadline=Soon())
+    heard = run(data, noisy, ["XE"], share_trunks=False, deadline=Soon(looks=1))
     assert heard[-1].what == "stops: the time is over after epoch 1 of 2: the same command goes on"
     assert run(data, noisy, ["XE"])[-1].what == stops[-1] == "is finished"
     assert (

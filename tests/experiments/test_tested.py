@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import streaming
 import torch
+from deadlines import Soon
 from miniature import EXPERIMENT
 from torch import nn
 
@@ -172,19 +173,10 @@ def test_a_file_of_other_weights_is_not_used(tmp_path: Path) -> None:
 
 
 def test_tests_that_are_out_of_time_go_on(tmp_path: Path) -> None:
-    class Soon(float):
-        """A deadline that comes when it is looked at for the second time."""
-
-        looks = 0
-
-        def __le__(self, now: float) -> bool:
-            Soon.looks += 1
-            return Soon.looks > 1
-
     torch.manual_seed(0)
     model, task, kept = EXPERIMENT.network(), EXPERIMENT.task(), tmp_path / "tested.jsonl"
     with pytest.raises(OutOfTime, match="after 1 of 2 tests: the same command goes on"):
-        Judge(EXPERIMENT, task, CPU, deadline=Soon()).at_the_end(model, kept)
+        Judge(EXPERIMENT, task, CPU, deadline=Soon(looks=1)).at_the_end(model, kept)
     assert len(kept.read_text().splitlines()) == 2
     judge = Judge(EXPERIMENT, task, CPU)
     assert judge.at_the_end(model, kept) == judge.at_the_end(model)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import tiny_cifar
 import torch
+from deadlines import Soon
 
 from poise.experiments import cifar_c, noisy_cifar
 from poise.experiments.experiment import Experiment, Method
@@ -138,19 +139,10 @@ def test_who_waits_holds_nothing_and_says_so_once(what: str, out: Path) -> None:
 
 
 def test_nobody_waits_beyond_the_deadline(out: Path) -> None:
-    class Soon(float):
-        """A deadline that comes when it is looked at for the third time."""
-
-        looks = 0
-
-        def __le__(self, now: float) -> bool:
-            Soon.looks += 1
-            return Soon.looks > 2
-
-    experiment, heard = parting(("FCL", 2)), list[Event]()
+    experiment, heard, soon = parting(("FCL", 2)), list[Event](), Soon(looks=2)
     with busy(part_of(experiment, out, 2)):
-        assert Runner(experiment, out, CPU, listen=heard.append, deadline=Soon()).run(["FCL"], [0]) == []
-    assert Soon.looks == 3 and [event.what[:5] for event in heard] == ["waits"]
+        assert Runner(experiment, out, CPU, listen=heard.append, deadline=soon).run(["FCL"], [0]) == []
+    assert soon.looked == 3 and [event.what[:5] for event in heard] == ["waits"]
 
 
 def test_attempts_come_again_after_the_others_and_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
