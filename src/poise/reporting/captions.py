@@ -88,11 +88,9 @@ def _trunks(results: Results) -> list[str]:
     for company in _companies(results):
         lengths: dict[str, list[str]] = {}
         for method in company:
-            longest: dict[int, int] = {}
-            for other in company:
-                for seed, epochs in _common(results, method, other).items() if other != method else ():
-                    longest[seed] = max(epochs, longest.get(seed, 0))
-            lengths.setdefault(_span(list(longest.values())), []).append(method)
+            others = [_common(results, method, other) for other in company if other != method]
+            longest = [max(common.get(seed, 0) for common in others) for seed in set().union(*others)]
+            lengths.setdefault(_span(longest), []).append(method)
         said.append(", and ".join(f"{span} of {_row(methods)}" for span, methods in lengths.items()))
     return [f"Begun once per seed and shared between methods: {'. '.join(said)}."] if said else []
 
@@ -101,13 +99,10 @@ def _companies(results: Results) -> list[list[str]]:
     """Methods of which each shares an epoch or more with another, in every seed that the two have."""
     found: list[list[str]] = []
     for method in results.runs:
-        known = (
-            company
-            for company in found
-            if any(min(_common(results, method, other).values(), default=0) for other in company)
-        )
-        if company := next(known, None):
-            company.append(method)
+        for company in found:
+            if any(min(_common(results, method, other).values(), default=0) for other in company):
+                company.append(method)
+                break
         else:
             found.append([method])
     return [company for company in found if len(company) > 1]
