@@ -3,7 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: test unit check lint types readme network reproduce clean
+# Other versions of Python, each with a small environment without torch, and what is tested there: the files that need
+# none. A test in one of them that does is marked `torch`.
+PYENV ?= $(HOME)/.pyenv/versions
+PYTHONS := 3.12 3.13
+LIGHT := tests/reporting tests/auditing/test_families.py tests/commands/test_results.py tests/commands/test_stopping.py \
+	tests/experiments/test_alignment.py tests/test_cli.py tests/test_extras.py tests/test_layers.py \
+	tests/test_public_names.py tests/test_pythons.py tests/test_readme.py tests/test_results_list.py \
+	$(addprefix tests/data/test_,$(addsuffix .py,archives classes download folders interrupt layouts noise packages \
+	places safety sources stream))
+LIGHT_PACKAGES := "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "pytest>=8" "pytest-xdist>=3.6" \
+	"hypothesis>=6.100"
+
+.PHONY: test unit check lint types readme network reproduce clean pythons $(PYTHONS:%=python-%)
 
 # One thread in each of the processes: more would only get in each other's way.
 test: export OMP_NUM_THREADS = 1
@@ -29,6 +41,22 @@ readme: $(READY)
 network: $(READY)
 	$(BIN)/pytest -m network
 
+pythons: $(PYTHONS:%=python-%)
+
+# The newest one of pyenv.
+found = $(lastword $(sort $(wildcard $(PYENV)/$(1).*/bin/python)))
+
+$(PYTHONS:%=python-%): python-%:
+	@if [ -z "$(call found,$*)" ]; then echo "python $* is missing: nothing is tested with it"; \
+	else $(MAKE) --no-print-directory .venv-$*/.ready && OMP_NUM_THREADS=1 .venv-$*/bin/pytest -q -n auto \
+	-m "not torch and not miniature and not readme and not network" $(LIGHT); fi
+
+.venv-%/.ready: pyproject.toml constraints.txt Makefile
+	$(call found,$*) -m venv .venv-$*
+	.venv-$*/bin/pip install --quiet --no-compile --constraint constraints.txt $(LIGHT_PACKAGES)
+	.venv-$*/bin/pip install --quiet --no-deps --editable .
+	touch $@
+
 reproduce: $(READY)
 	$(BIN)/poise data get mnist
 	$(BIN)/poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL --out runs
@@ -36,7 +64,7 @@ reproduce: $(READY)
 	$(BIN)/poise report runs/synthetic-mnist-quick
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .venv $(PYTHONS:%=.venv-%) .mypy_cache .ruff_cache .pytest_cache dist
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

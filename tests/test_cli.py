@@ -243,6 +243,7 @@ def test_data_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     assert (bad["name"], bad["way"], f"poise: {bad['error']}") == ("imagenet", None, end)
 
 
+@pytest.mark.torch
 def test_the_version_needs_no_torch() -> None:
     start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', '--version']"
     done = subprocess.run(

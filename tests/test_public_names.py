@@ -12,6 +12,7 @@ import pytest
 import poise
 
 
+@pytest.mark.torch
 def test_all_is_what_can_be_asked_for_and_what_type_checkers_see() -> None:
     stub = ast.parse(Path(poise.__file__).with_suffix(".pyi").read_text())
     seen = {alias.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
@@ -31,6 +32,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert "FCL" in dir(poise)
 
 
+@pytest.mark.torch
 def test_every_public_class_and_function_has_a_docstring() -> None:
     def documented(value: object) -> bool:
         # A dataclass without a docstring of its own gets its signature as one.

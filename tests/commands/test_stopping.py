@@ -14,6 +14,7 @@ from poise.commands.stopping import ended_like_ctrl_c
 def told():
     return [signal.getsignal(number) == signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)]
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 if sys.argv[1] == "ignored":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with ended_like_ctrl_c():

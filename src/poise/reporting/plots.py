@@ -103,7 +103,7 @@ def heat_map(title: str, cells: Cells, reach: float | None = None) -> Markup:
 
 def class_bars(title: str, shares: np.ndarray, names: Sequence[str], rare: Sequence[int], colour_at: int) -> Markup:
     """Accuracy per class, mean over seeds with its range, the rare classes apart; `shares` is [seeds, classes]."""
-    often = [number for number in range(shares.shape[1]) if number not in rare]
+    often = [n for n in range(shares.shape[1]) if n not in rare]
     blocks = [block for block in (often, [n for n in rare if n < shares.shape[1]]) if block]
     y = Scale(0, 1, 148, 26)
     room = WIDTH - 40 - 16 * (len(blocks) - 1)

@@ -17,7 +17,7 @@ from poise.experiments.noisy_cifar import table
 from poise.objectives.objective import weight_of
 from poise.schedules import Constant, Ramp
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "cifar_figures.py"
+SCRIPT = Path(__file__).parents[1] / "docs" / "cifar_figures.py"
 TIMES = {"before": 2.0, "after": 5.0}
 
 
