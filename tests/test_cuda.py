@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from test_losses import assert_exact, judged, sure_and_wrong
 from toys import ConvNet, Smooth, sentences
 
 from poise import (
@@ -13,6 +14,7 @@ from poise import (
     XE,
     AugMix,
     CLGaussian,
+    CrossEntropy,
     Gaussian,
     GivenUtility,
     GradientUtility,
@@ -31,6 +33,7 @@ from poise import (
     audit,
 )
 from poise.experiments.benchmark import _busy
+from poise.losses import ExampleLoss
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
@@ -229,3 +232,36 @@ def test_many_sets_are_tested_by_a_compiled_model_with_the_same_counts(monkeypat
         found.append(scores["clean"])
         assert len(calls) == times and "embed" not in vars(model)
     assert min(found) > 0.9 and abs(found[0] - found[1]) < 0.02
+
+
+@pytest.mark.parametrize("classes", [2, 5, 1000])
+@pytest.mark.parametrize("form", ["eager", "compiled", "captured"])
+def test_cross_entropy_is_exact_however_sure_the_model_is(form: str, classes: int) -> None:
+    """Against float64, margins from -80 to 80."""
+    logits, y = (each.cuda() for each in sure_and_wrong(classes))
+
+    def losses_and_gradient(loss: ExampleLoss) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = logits.detach().requires_grad_()
+        losses = loss(leaf, y)
+        return losses.detach(), torch.autograd.grad(losses.sum(), leaf)[0]
+
+    loss = torch.compile(CrossEntropy()) if form == "compiled" else CrossEntropy()
+    losses, gradient = losses_and_gradient(loss)
+    if form == "captured":
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            losses, gradient = losses_and_gradient(loss)
+        graph.replay()
+    expected, expected_gradient = judged(logits, y)
+    assert_exact(losses, expected)
+    assert_exact(gradient, expected_gradient)
+
+
+def test_cross_entropy_of_excluded_classes_nan_and_unknown_labels() -> None:
+    logits = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, -torch.inf, -torch.inf], [torch.nan, 1, 2], [0, 0, 0]])
+    leaf = logits.cuda().requires_grad_()
+    losses = CrossEntropy()(leaf, torch.tensor([0, 0, 0, 7], device="cuda"))
+    (gradient,) = torch.autograd.grad(losses[:2].sum(), leaf)
+    torch.testing.assert_close(losses[:2].cpu().detach(), torch.tensor([1.3132617, 0.0]))
+    assert losses[2:].isnan().all()
+    torch.testing.assert_close(gradient[:2].cpu(), torch.tensor([[-0.7310586, 0.7310586, 0.0], [0.0, 0.0, 0.0]]))

@@ -1,7 +1,13 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
 from poise import CrossEntropy
+from poise.losses import ExampleLoss
 
 
 def test_cross_entropy_is_minus_log_probability() -> None:
@@ -34,3 +40,138 @@ def test_half_logits_are_computed_in_float32() -> None:
 def test_a_label_out_of_range_is_named(label: int) -> None:
     with pytest.raises(ValueError, match=f"label {label} is out of range: the model has 4 classes"):
         CrossEntropy()(torch.randn(2, 4), torch.tensor([0, label]))
+
+
+def test_one_kernel_gives_the_same_as_single_operations() -> None:
+    """Triton's kernel, interpreted on the CPU by a process of its own."""
+    pytest.importorskip("triton")
+    code = """
+import torch
+from poise.losses import _FromMargin
+from poise.margin_kernel import losses_and_slopes
+logits, y = torch.linspace(-80, 80, 21)[:, None] * torch.tensor([0.0, 1.0, 0.9]), torch.arange(21)[:, None] % 3
+for ours, theirs in zip(losses_and_slopes(logits, y), _FromMargin.forward(logits, y)):
+    torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=1e-37)
+"""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def judged(logits: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Loss and gradient by float64, from the margin: at 80, log(softmax) itself loses 19 digits of it."""
+    exact = logits.detach().double().requires_grad_()
+    own = exact.gather(1, y[:, None])
+    others = exact.masked_fill(torch.zeros_like(exact, dtype=torch.bool).scatter(1, y[:, None], True), -torch.inf)
+    losses = torch.nn.functional.softplus(others.logsumexp(1) - own[:, 0], threshold=100)
+    (gradient,) = torch.autograd.grad(losses.sum(), exact)
+    return losses.detach(), gradient
+
+
+def sure_and_wrong(classes: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits whose margins run from -80 to 80, with classes that come near each other, and the labels."""
+    margins = torch.linspace(-80, 80, 161)
+    y = torch.randint(classes, (len(margins),))
+    logits = torch.randn(len(margins), classes).mul(3).scatter(1, y[:, None], 0.0)
+    others = logits.scatter(1, y[:, None], -torch.inf).logsumexp(1)
+    return logits.scatter(1, y[:, None], (others - margins)[:, None]) + 2 * torch.randn(len(margins), 1), y
+
+
+def assert_exact(got: torch.Tensor, expected: torch.Tensor) -> None:
+    """As far as float32 goes: an ulp of 80 is 8e-6, and e^x turns it into that share."""
+    torch.testing.assert_close(got.double(), expected, rtol=2e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("form", ["plain", "compiled", "vmapped"])
+def test_loss_and_gradient_are_exact_however_sure_the_model_is(form: str) -> None:
+    logits, y = sure_and_wrong()
+
+    if form != "vmapped":
+        loss: ExampleLoss = CrossEntropy()
+        loss = torch.compile(loss, backend="aot_eager", fullgraph=True) if form == "compiled" else loss
+        leaf = logits.clone().requires_grad_()
+        losses = loss(leaf, y)
+        (gradient,) = torch.autograd.grad(losses.sum(), leaf)
+    else:
+        of_all = torch.func.vmap(torch.func.grad_and_value(lambda logits, y: CrossEntropy()(logits, y).sum()))
+        gradient, losses = of_all(logits[:, None], y[:, None])
+        gradient = gradient[:, 0]
+    expected, expected_gradient = judged(logits, y)
+    assert_exact(losses, expected)
+    assert_exact(gradient, expected_gradient)
+
+
+def test_gradients_reach_weights_exactly_behind_the_logits() -> None:
+    _, y = sure_and_wrong()
+    features, weight = torch.eye(161), sure_and_wrong()[0]
+    leaf = weight.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(CrossEntropy()(features @ leaf, y).sum(), leaf)
+    assert_exact(gradient, judged(weight, y)[1])
+
+
+def test_gradients_of_gradients_and_forward_mode_are_right() -> None:
+    logits, y = torch.randn(6, 4, dtype=torch.float64, requires_grad=True), torch.randint(4, (6,))
+    loss = CrossEntropy()
+    assert torch.autograd.gradcheck(lambda logits: loss(logits, y), logits, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda logits: loss(logits, y), logits)
+
+
+def test_curvature_is_exact_where_the_model_is_sure() -> None:
+    """v' H v = sum_{c != y} p_c (v_c - v_y)^2, as far as products of the p_c vanish."""
+    logits, y = sure_and_wrong()
+    logits, y = logits[:60], y[:60]  # margins of -80 to -21
+    leaf, v = logits.clone().requires_grad_(), torch.randn_like(logits)
+    (slopes,) = torch.autograd.grad(CrossEntropy()(leaf, y).sum(), leaf, create_graph=True)
+    (product,) = torch.autograd.grad((slopes * v).sum(), leaf)
+    p = logits.double().softmax(1)
+    expected = (p * (v - v.gather(1, y[:, None])).double().square()).sum(1)
+    torch.testing.assert_close((product * v).sum(1).double(), expected, rtol=1e-4, atol=0.0)
+
+
+def test_a_single_logit_is_the_log_odds_of_class_1() -> None:
+    logits, y = torch.tensor([[-70.0], [-3.0], [0.5], [80.0], [-80.0]]), torch.tensor([0, 1, 1, 1, 1])
+    leaf = logits.clone().requires_grad_()
+    losses = CrossEntropy()(leaf, y)
+    (gradient,) = torch.autograd.grad(losses.sum(), leaf)
+    signed = torch.where(y == 1, -logits[:, 0], logits[:, 0]).double()
+    assert_exact(losses, torch.nn.functional.softplus(signed, threshold=100))
+    assert_exact(gradient[:, 0].abs(), signed.sigmoid())
+    with pytest.raises(ValueError, match="label 2 is out of range: the model has 2 classes"):
+        CrossEntropy()(logits, y + 1)
+
+
+def test_classes_that_a_model_excludes_have_no_gradient() -> None:
+    logits = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, -torch.inf, -torch.inf]], requires_grad=True)
+    losses = CrossEntropy()(logits, torch.tensor([0, 0]))
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
+    torch.testing.assert_close(losses.detach(), torch.tensor([1.3132617, 0.0]))
+    torch.testing.assert_close(gradient, torch.tensor([[-0.7310586, 0.7310586, 0.0], [0.0, 0.0, 0.0]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64, torch.bool])
+def test_labels_are_integers_of_any_kind(dtype: torch.dtype) -> None:
+    logits, y = torch.randn(4, 3), torch.tensor([0, 1, 1, 0])
+    assert CrossEntropy()(logits, y.to(dtype)).equal(CrossEntropy()(logits, y))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        torch.tensor([[0], [1]]),
+        torch.tensor([0.0, 1.0]),
+        torch.eye(3, dtype=torch.long)[:2],
+        torch.rand(2, 4),
+        torch.tensor(0),
+    ],
+)
+def test_labels_of_another_shape_are_refused(y: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"y is torch.* of shape .*: give classes, integers \[2\], or probabilities"):
+        CrossEntropy()(torch.randn(2, 3), y)
+
+
+def test_a_list_of_labels_and_a_wrong_share_are_refused() -> None:
+    with pytest.raises(TypeError, match="y is a list: give a tensor"):
+        CrossEntropy()(torch.randn(2, 3), [0, 1])  # type: ignore[arg-type]
+    for share in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ValueError, match=r"label_smoothing is .*: give a share from 0 to 1"):
+            CrossEntropy(label_smoothing=share)

@@ -2,16 +2,28 @@
 
 Any callable (logits [B, L], y) → [B] is a loss. It is per example because utility is (Definition 1), and the batch is
 averaged by the objective. CrossEntropy is the paper's, with the minus sign that its text drops.
+
+Of hard labels, cross-entropy is computed from the margin, and not from the probability p_y of the label:
+
+    m = log sum_{c != y} exp(f_c) - f_y,   loss = log(1 + e^m),   d loss / d f_y = -(1 - p_y) = -sum_{c != y} p_c
+
+In float32 a p_y of 1 - 1e-8 is 1, and with it the loss and the label's part of the gradient would be 0, so that utility
+would rank features by what is left. The sum over the other classes does not cancel: both stay exact down to 1e-38.
+
+Axes: B examples, L classes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 
 class ExampleLoss(Protocol):
@@ -20,24 +32,116 @@ class ExampleLoss(Protocol):
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """- log softmax(logits)[y], per example, in float32 or better; y holds classes [B] or probabilities [B, L]."""
+    """- log softmax(logits)[y], per example, in float32 or better; y holds classes [B] or probabilities [B, L].
+
+    A single logit [B, 1] is the log-odds of class 1 against class 0.
+    """
 
     label_smoothing: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing <= 1:
+            raise ValueError(f"label_smoothing is {self.label_smoothing}: give a share from 0 to 1")
+
     def __call__(self, logits: Tensor, y: Tensor, /) -> Tensor:
+        _check(logits, y)
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
+        if logits.shape[1] == 1:
+            logits = F.pad(logits, (1, 0))  # class 0 has a logit of 0
         if y.is_floating_point():
-            return F.cross_entropy(logits, y, reduction="none", label_smoothing=self.label_smoothing)
-        inside = _known_classes(y, logits.shape[-1])
-        losses = F.cross_entropy(logits, y.where(inside, 0), reduction="none", label_smoothing=self.label_smoothing)
+            return F.cross_entropy(logits, y.to(logits), reduction="none", label_smoothing=self.label_smoothing)
+        classes, inside = _known_classes(y.long(), logits.shape[1])
+        if self.label_smoothing:
+            losses = F.cross_entropy(logits, classes, reduction="none", label_smoothing=self.label_smoothing)
+        else:
+            losses = _from_margin(logits, classes[:, None])
         return losses.where(inside, torch.nan)
 
 
-def _known_classes(y: Tensor, num_classes: int) -> Tensor:
-    """Where y is a class. On the CPU an unknown class raises; elsewhere, where looking would stall the device and
-    torch would kill its context, the example's loss becomes NaN."""
-    inside = (y >= 0) & (y < num_classes)
-    if y.device.type == "cpu" and not torch.compiler.is_compiling() and not inside.all():
+def _check(logits: Tensor, y: Tensor) -> None:
+    """Kinds and shapes only."""
+    for name, given in (("logits", logits), ("y", y)):
+        if not isinstance(given, Tensor):
+            raise TypeError(f"{name} is a {type(given).__name__}: give a tensor")
+    if logits.ndim != 2 or not logits.is_floating_point():
+        raise ValueError(f"logits are {logits.dtype} of shape {list(logits.shape)}: give floats, [B, L]")
+    batch, classes = len(logits), max(logits.shape[1], 2)
+    if tuple(y.shape) != ((batch, classes) if y.is_floating_point() else (batch,)) or y.is_complex():
+        raise ValueError(
+            f"y is {y.dtype} of shape {list(y.shape)}: give classes, integers [{batch}], "
+            f"or probabilities, floats [{batch}, {classes}]"
+        )
+
+
+def _from_margin(logits: Tensor, y: Tensor) -> Tensor:
+    """log(1 + e^m) [B] of logits [B, L] and classes [B, 1]."""
+    if _traced(logits):  # torch.compile fuses the formula as it stands; vmap has rules for its parts
+        others = logits.scatter(1, y, -torch.inf).logsumexp(1, keepdim=True)
+        return F.softplus(others - logits.gather(1, y), threshold=80).squeeze(1)
+    losses: Tensor = _FromMargin.apply(logits, y)[0]  # type: ignore[no-untyped-call]
+    return losses
+
+
+class _FromMargin(torch.autograd.Function):
+    """logits [B, L], y [B, 1] → losses [B], and their slopes [B, L] for the backward pass."""
+
+    @staticmethod
+    def forward(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        if logits.is_cuda and _triton() and logits.dtype in (torch.float32, torch.float64):
+            from poise.margin_kernel import losses_and_slopes
+
+            return losses_and_slopes(logits, y)
+        logp = logits.log_softmax(1)
+        slopes = logp.exp().scatter_(1, y, 0.0)
+        wrong = slopes.sum(1, keepdim=True)  # 1 - p_y
+        margin = wrong.log() - logp.gather(1, y)
+        # torch's default threshold of 20 is too low for float64: log(1 + e^20) is 20 + 2e-9.
+        return F.softplus(margin, threshold=80).squeeze(1), slopes.scatter_(1, y, -wrong)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs, output[1])
+        ctx.save_for_forward(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        if grads[0] is None:
+            return None, None
+        logits, y, slopes = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient will be differentiated itself
+            slopes = _slopes(logits, y)
+        return grads[0][:, None] * slopes, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor) -> tuple[Tensor, None]:
+        (slopes,) = ctx.saved_tensors
+        return (slopes * tangents[0]).sum(1), None
+
+
+@cache
+def _triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def _slopes(logits: Tensor, y: Tensor) -> Tensor:
+    """d loss / d logits [B, L] as operations that can be differentiated again."""
+    others = logits.softmax(1).scatter(1, y, 0.0)
+    return others.scatter(1, y, -others.sum(1, keepdim=True))
+
+
+def _known_classes(y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
+    """Classes to look up, and where they are those of y. On the CPU an unknown class raises; elsewhere, where looking
+    would stall the device and torch would kill its context, the example's loss becomes NaN."""
+    classes = y.clamp(0, num_classes - 1)
+    inside = classes == y
+    if y.device.type == "cpu" and not _traced(y) and not inside.all():
         raise ValueError(f"label {y[~inside][0].item()} is out of range: the model has {num_classes} classes")
-    return inside
+    return classes, inside
+
+
+def _traced(tensor: Tensor) -> bool:
+    """Inside torch.compile or a transform of torch.func, where values cannot be looked at."""
+    return torch.compiler.is_compiling() or is_functorch_wrapped_tensor(tensor)
