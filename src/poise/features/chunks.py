@@ -36,7 +36,7 @@ def _bytes_of_graph(model: Classifier, run: Callable[[Input], Tensor], x: Input)
         storage = saved.untyped_storage()
         if storage.data_ptr() not in weights and not isinstance(saved, nn.Parameter):
             kept[storage.data_ptr()] = storage.nbytes()
-        return saved
+        return saved.detach()  # with its graph it would hold the node that holds it, and neither would ever go
 
     with gradients(), saved_tensors_hooks(weigh, lambda saved: saved):
         result = run(x.clone() if isinstance(x, Tokens) else x.detach().clone().requires_grad_())
