@@ -184,3 +184,43 @@ def test_removal_under_autocast_has_more_than_eight_bits() -> None:
     exact = RemovalUtility()(model, x, y)
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(RemovalUtility()(model, x, y), exact, rtol=1e-5, atol=1e-6)
+
+
+class Steep(Smooth):
+    """Input gradients of some hundreds, which float16 holds, but not times any scale."""
+
+    def embed(self, x: torch.Tensor) -> torch.Tensor:
+        return super().embed(x) * 400
+
+
+@pytest.mark.parametrize("batch", [1, 2, 4, 64])
+@pytest.mark.parametrize("network", [Smooth, Steep])
+@pytest.mark.parametrize("how", ["half", "autocast"])
+def test_float16_utility_without_a_scaler_does_not_depend_on_the_batch_size(batch: int, network, how: str) -> None:
+    model = network(8)
+    model.head.weight.data.mul_(4)
+    x, y = torch.rand(batch, 8), (torch.arange(batch) + 1) % 3
+    exact = GradientUtility()(model, x, y)
+    if how == "half":
+        u = GradientUtility()(copy.deepcopy(model).half(), x.half(), y)
+    else:
+        with torch.autocast("cpu", torch.float16):
+            u = GradientUtility()(model, x, y)
+    assert u.isfinite().all()
+    torch.testing.assert_close(u, exact, rtol=0.1, atol=0.02 * exact.max().item())
+
+
+def test_a_float16_step_keeps_the_contrast_of_a_batch_of_two() -> None:
+    model, x, y = Steep(8).half(), torch.rand(2, 8).half(), torch.tensor([0, 1])
+    loss = FCL(GradientUtility(), TopBottom(2), Gaussian(0.5), InfoNCE(0.1), 0.5)(model, x, y)
+    assert loss.parts["contrast"] > 0
+
+
+def test_float16_inside_a_network_that_ends_in_float32_is_scaled_too() -> None:
+    model, x, y = Faint(), torch.rand(4, 8), torch.tensor([0, 1, 2, 0])
+    exact = GradientUtility()(model, x, y)
+    for layer in (model.body, model.head):
+        layer.register_forward_hook(lambda module, args, output: output.float())
+    with torch.autocast("cpu", torch.float16):
+        u = GradientUtility()(model, x, y)
+    torch.testing.assert_close(u, exact, rtol=0.3, atol=3e-10)

@@ -1,10 +1,11 @@
-"""Settings that are one of a few words, names among known ones, or whole numbers."""
+"""Settings that are one of a few words, names among known ones, numbers, or switches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from numbers import Integral
+from math import inf, isfinite
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -39,3 +40,19 @@ def require_whole(name: str, value: Any, least: int | None = None) -> None:
     if not is_whole(value) or (least is not None and value < least):
         bound = "" if least is None else f" of {least} or more"
         raise ValueError(f"{name}={value!r} must be a whole number{bound}")
+
+
+def require_number(name: str, value: Any, least: float = -inf, above: float = -inf, most: float = inf) -> None:
+    """TypeError unless `value` is a number, ValueError unless it is finite and within these bounds."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be a number, not a {type(value).__name__}")
+    if not (isfinite(value) and least <= float(value) <= most and float(value) > above):
+        bounds = {"of {:g} or more": least, "above {:g}": above, "of {:g} or less": most}
+        words = " and ".join(bound.format(end) for bound, end in bounds.items() if isfinite(end))
+        raise ValueError(f"{name}={value!r} must be a finite number" + (f" {words}" if words else ""))
+
+
+def require_switch(name: str, value: Any) -> None:
+    """TypeError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be True or False")

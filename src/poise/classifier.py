@@ -7,17 +7,22 @@ Axes: B examples, E embedding, L classes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
-from poise.losses import ExampleLoss
+from poise.losses import CrossEntropy, ExampleLoss
+from poise.outputs import logits_of
 from poise.tokens import Input, Tokens, device_of, shape_of
+
+_SQUEEZED = "let it keep the axis of examples also for one of them, as flatten(1) does and squeeze() does not"
 
 
 class Classifier(Protocol):
@@ -75,12 +80,18 @@ def run(
     exact_head  the head runs in the precision of the weights under autocast too, for differences of losses.
     """
     check_batch(model, x, y)
+    if isinstance(loss, CrossEntropy):
+        y = _labels(y)
     finite = _finite_rows(x) if isinstance(x, Tensor) and x.is_floating_point() else None
     with retainable():
-        z = model.embed(x)
+        z = _embedded(model, x)
         logits: Tensor = _exactly(model, z) if exact_head else model.head(z)
     if logits.device != y.device:
         raise ValueError(f"y is on {y.device}, the logits are on {logits.device}: move y there")
+    if logits.ndim == 0 or len(logits) != len(y):
+        raise ValueError(f"the model gives logits {list(logits.shape)} for {len(y)} examples: {_SQUEEZED}")
+    if isinstance(loss, CrossEntropy) and y.ndim == 2 and y.shape != logits.shape:
+        raise ValueError(f"y has probabilities {list(y.shape)}, the model gives logits {list(logits.shape)}")
     losses = loss(logits, y)
     if losses.shape != (len(y),):
         raise ValueError(
@@ -98,17 +109,37 @@ def _exactly(model: Classifier, z: Tensor) -> Tensor:
     return logits
 
 
+def _embedded(model: Classifier, x: Input) -> Tensor:
+    """embed(x), which must let gradients through where x wants one."""
+    try:
+        z = model.embed(x)
+    except IndexError as error:
+        raise unknown_ids(model, x, error) from error
+    if isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled() and not z.requires_grad:
+        raise ValueError("the model gives no gradients to x: take no_grad, inference_mode and detach out of it")
+    return z
+
+
 def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
-    """Raise for a batch that the model cannot take. Looks at shapes, kinds and places only, never at values."""
-    if not shape_of(x) or shape_of(x)[0] == 0:
-        raise ValueError(f"the batch is empty: x has shape {list(shape_of(x))}")
-    if y is not None and (y.ndim == 0 or len(y) != len(x)):
-        raise ValueError(f"x has {len(x)} examples, y has shape {list(y.shape)}")
+    """Raise for a batch that the model cannot take. Looks at shapes, kinds and places only, never at values; and once
+    for each model at whether head(embed(x)) is what it gives."""
     if not hasattr(model, "embed") or not hasattr(model, "head"):
         raise TypeError(f"a {type(model).__name__} has no embed and head: use poise.split(model)")
-    check_head = getattr(model, "check_head", None)
-    if check_head is not None:
-        check_head(x)
+    check_input(model, x)
+    if y is not None and not isinstance(y, Tensor):
+        raise TypeError(f"y is a {_kind_of(y)}: labels must be a tensor, torch.as_tensor(y)")
+    if y is not None and (y.ndim == 0 or len(y) != len(x)):
+        raise ValueError(f"x has {len(x)} examples, y has shape {list(y.shape)}")
+    check_head(model, x)
+
+
+def check_input(model: Classifier | nn.Module, x: Input) -> None:
+    """Raise for an input of the wrong kind, shape, place or precision."""
+    if not isinstance(x, Tensor | Tokens):
+        array = ": use torch.from_numpy(x)" if type(x).__module__ == "numpy" else ""
+        raise TypeError(f"x is a {_kind_of(x)}, it must be a tensor, or poise.Tokens for text{array}")
+    if not shape_of(x) or shape_of(x)[0] == 0:
+        raise ValueError(f"the batch is empty: x has shape {list(shape_of(x))}")
     weight = next((p for p in model.parameters() if p.is_floating_point()), None)
     if weight is None:
         return
@@ -116,6 +147,101 @@ def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
         raise ValueError(f"x is on {device_of(x)}, the model is on {weight.device}: move one of them")
     if isinstance(x, Tensor) and x.is_floating_point() and x.dtype != weight.dtype and not _autocasting(x):
         raise TypeError(f"x is {x.dtype}, the model's weights are {weight.dtype}: convert x, or use torch.autocast")
+
+
+def _kind_of(value: object) -> str:
+    module = type(value).__module__.split(".")[0]
+    return type(value).__name__ if module == "builtins" else f"{module}.{type(value).__name__}"
+
+
+def _labels(y: Tensor) -> Tensor:
+    """Classes [B], whole numbers of any kind, or probabilities [B, L], as cross-entropy takes them."""
+    whole = not y.is_floating_point()
+    if whole and y.ndim == 1:
+        return y.long()
+    if whole or y.ndim != 2:
+        what = "y.argmax(1) makes them of one-hot rows" if whole and y.ndim == 2 and y.shape[1] > 1 else "convert y"
+        what = "y.flatten() drops an axis" if y.ndim == 2 and y.shape[1] == 1 else what
+        raise ValueError(
+            f"y is {y.dtype} {list(y.shape)}: labels must be whole numbers [{len(y)}], or probabilities "
+            f"[{len(y)}, classes]; {what}"
+        )
+    return y
+
+
+def unknown_ids(model: Classifier | nn.Module, x: Input, error: IndexError) -> Exception:
+    """What to raise for an index that a model could not look up: its words, where ids are beyond them."""
+    if not isinstance(x, Tokens) or x.ids.device.type != "cpu":
+        return error
+    tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
+    known = f"at most {max(tables)} ids, from 0 on" if tables else "fewer ids"
+    return ValueError(
+        f"ids go from {int(x.ids.min())} to {int(x.ids.max())} at {x.ids.shape[1]} positions, but the model knows "
+        f"{known}, or fewer positions: use the tokenizer of this model"
+    )
+
+
+_whole: WeakSet[nn.Module] = WeakSet()
+
+
+def check_head(model: Classifier | nn.Module, x: Input) -> None:
+    """Once for each model: head(embed(x)) is what the model gives. One with a `check_head` sees to it itself."""
+    own = getattr(model, "check_head", None)
+    if own is not None:
+        own(x)
+    elif isinstance(model, nn.Module) and model not in _whole and may_look() and _is_whole(model, x):
+        _whole.add(model)
+
+
+def may_look() -> bool:
+    """Whether values can be looked at: not while a graph is traced or captured, nor under vmap."""
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
+
+
+@contextmanager
+def unnoticed(model: Classifier | nn.Module, x: Input) -> Iterator[None]:
+    """The model in eval mode, without gradients; what was compiled runs as it was before, for two examples would have
+    it compiled again; random numbers that are drawn inside are not missed outside."""
+    place = device_of(x)
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng([place] if place.type == "cuda" else []))
+        if "torch._dynamo" in sys.modules:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(evaluating(model))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.no_grad())
+        yield
+
+
+def _is_whole(model: Any, x: Input) -> bool:
+    """Whether it was seen that head(embed(x)) is what the model gives, on two examples, or on all if it takes no two of
+    them; a ValueError where it is not. A model that cannot be called as a whole is its embed and head."""
+    with unnoticed(model, x):
+        for some in (x[:2], x):
+            whole, made = (_tried(run, some) for run in (model, lambda x: model.head(model.embed(x))))
+            if whole is not None and (made is None or not alike(made, whole)):
+                raise ValueError(
+                    f"head(embed(x)) is not what this {type(model).__name__} gives: its embed must lead up to its "
+                    "head, or else name the last layer: poise.split(model, head=...)"
+                )
+            if made is not None:
+                return True
+    return False
+
+
+def _tried(run: Any, x: Input) -> Tensor | None:
+    try:
+        return logits_of(run(x))
+    except Exception:  # a pass that is needed will raise it again
+        return None
+
+
+def alike(made: Tensor, whole: Tensor) -> bool:
+    """Equal but for the rounding of two passes."""
+    slack = 1e-3 * whole.float().nan_to_num(0, 0, 0).abs().max().item()
+    return made.shape == whole.shape and made.float().allclose(whole.float(), atol=slack, equal_nan=True)
 
 
 def _finite_rows(x: Tensor) -> Tensor:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from math import cos, pi
 from typing import Protocol
 
+from poise.choices import require_number, require_whole
+
 
 class Schedule(Protocol):
     """A number for every optimizer step."""
@@ -28,6 +30,9 @@ class Constant:
     """The same value at every step."""
 
     value: float
+
+    def __post_init__(self) -> None:
+        require_number("value", self.value)
 
     def __call__(self, step: int) -> float:
         return self.value
@@ -42,7 +47,9 @@ class Ramp:
     length: int = 0
 
     def __post_init__(self) -> None:
-        _require_steps(start=self.start, length=self.length)
+        require_number("peak", self.peak)
+        require_whole("start", self.start, least=0)
+        require_whole("length", self.length, least=0)
 
     def __call__(self, step: int) -> float:
         if step < self.start:
@@ -60,7 +67,11 @@ class Steps:
     warmup: int = 0
 
     def __post_init__(self) -> None:
-        _require_steps(warmup=self.warmup)
+        require_number("peak", self.peak)
+        require_number("factor", self.factor)
+        require_whole("warmup", self.warmup, least=0)
+        for place, milestone in enumerate(self.milestones):
+            require_whole(f"milestones[{place}]", milestone, least=0)
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones={self.milestones} must be steps in ascending order")
 
@@ -78,8 +89,9 @@ class Exponential:
     every: int = 1
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise ValueError(f"every={self.every} must be at least one step")
+        require_number("initial", self.initial)
+        require_number("rate", self.rate, least=0)
+        require_whole("every", self.every, least=1)
 
     def __call__(self, step: int) -> float:
         return self.initial * self.rate ** (step // self.every)
@@ -94,7 +106,10 @@ class Cosine:
     warmup: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.warmup < self.steps:
+        require_number("peak", self.peak)
+        require_whole("steps", self.steps, least=1)
+        require_whole("warmup", self.warmup, least=0)
+        if not self.warmup < self.steps:
             raise ValueError(f"warmup={self.warmup} must be a number of steps below steps={self.steps}")
 
     def __call__(self, step: int) -> float:
@@ -107,7 +122,8 @@ def as_schedule(value: float | Schedule) -> Schedule:
     return value if callable(value) else Constant(float(value))
 
 
-def _require_steps(**steps: int) -> None:
-    for name, step in steps.items():
-        if step < 0:
-            raise ValueError(f"{name}={step} must be a number of steps >= 0")
+def moves(schedule: Schedule) -> bool:
+    """Whether its value depends on the step; of a schedule that is not ours nobody knows, so it does."""
+    return not (
+        isinstance(schedule, Constant) or (isinstance(schedule, Ramp) and schedule.start == schedule.length == 0)
+    )

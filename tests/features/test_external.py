@@ -102,5 +102,5 @@ def test_a_part_that_says_nothing_counts_as_zero() -> None:
     ("parts", "weights"), [((), ()), ((GradientUtility(),), (0.5, 0.5)), ((GradientUtility(),), (-1.0,))]
 )
 def test_bad_mixes_are_refused(parts, weights) -> None:
-    with pytest.raises(ValueError, match="weights"):
+    with pytest.raises(ValueError, match="weight"):
         MixedUtility(parts, weights)

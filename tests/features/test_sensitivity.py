@@ -119,3 +119,26 @@ def test_wrong_input_and_settings_are_named() -> None:
         JacobianSensitivity(probes=0)
     with pytest.raises(ValueError, match="the batch is empty"):
         JacobianSensitivity()(Linear(3), torch.rand(0, 3))
+
+
+class Saturated(Linear):
+    """phi(x) = W x, where NaN and infinity count as numbers: nothing in what comes out tells of them."""
+
+    def embed(self, x: torch.Tensor) -> torch.Tensor:
+        return super().embed(x.nan_to_num(1.0))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("probes", [None, 2])
+def test_an_example_that_is_not_finite_is_named(value: float, probes: int | None) -> None:
+    model, x = Saturated(6), torch.rand(3, 6)
+    x[1, 2] = value
+    with pytest.raises(ValueError, match="x has a value that is not finite in example 1"):
+        JacobianSensitivity(probes)(model, x)
+    assert model.calls == 0
+
+
+@pytest.mark.parametrize("probes", [0, True, 1.5])
+def test_probes_are_a_whole_number(probes: object) -> None:
+    with pytest.raises(ValueError, match=f"probes={probes} must be a whole number of 1 or more"):
+        JacobianSensitivity(probes)

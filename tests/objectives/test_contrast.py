@@ -160,7 +160,49 @@ def test_memory_grows_with_the_square_of_the_batch() -> None:
     assert max(kept) <= 64 * (64 + 2)
 
 
-@pytest.mark.parametrize("build", [lambda: InfoNCE(0.0), lambda: InfoNCE(-1.0), lambda: Margin(0.0)])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: InfoNCE(0.0),
+        lambda: InfoNCE(-1.0),
+        lambda: InfoNCE(float("inf")),
+        lambda: InfoNCE(float("nan")),
+        lambda: Margin(0.0),
+        lambda: Margin(float("inf")),
+    ],
+)
 def test_bad_settings_are_refused(build) -> None:
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(ValueError, match="must be a finite number above 0"):
         build()
+
+
+@pytest.mark.parametrize("contrast", [InfoNCE(0.5), Margin()])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *(("near", [1, 4]), ("near", [5, 1]), ("near", [4]), ("far", [1, 4])),
+        *(("keep", [5, 1]), ("keep", [1]), ("keep", [])),
+        *(("taking_part", [5, 1]), ("taking_part", [1, 5]), ("taking_part", [1])),
+    ],
+)
+def test_what_would_broadcast_is_refused_by_name(contrast, name: str, shape: list[int]) -> None:
+    z, near, far = three()
+    wrong = torch.ones(shape, dtype=torch.bool if name in ("keep", "taking_part") else torch.float64)
+    with pytest.raises(ValueError, match=rf"{name} has shape \[{', '.join(map(str, shape))}\]"):
+        contrast(**{"z": z, "near": near, "far": far, name: wrong})
+
+
+@pytest.mark.parametrize("contrast", [InfoNCE(0.5), Margin()])
+@pytest.mark.parametrize("name", ["keep", "taking_part"])
+@pytest.mark.parametrize("wrong", [torch.ones(5), torch.ones(5, dtype=torch.long), [True] * 5])
+def test_masks_are_booleans(contrast, name: str, wrong) -> None:
+    z, near, far = three()
+    with pytest.raises(TypeError, match=f"{name} must be a tensor of booleans"):
+        contrast(z, near, far, **{name: wrong})
+
+
+@pytest.mark.parametrize("name", ["z", "near", "far"])
+def test_embeddings_are_floats(name: str) -> None:
+    z, near, far = three()
+    with pytest.raises(TypeError, match=f"{name} must be a tensor of floats, got torch.int64"):
+        InfoNCE(0.5)(**{"z": z, "near": near, "far": far, name: torch.ones(5, 4, dtype=torch.long)})

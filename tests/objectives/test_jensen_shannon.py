@@ -108,5 +108,5 @@ def test_the_weight_is_that_of_the_inner_objective() -> None:
 
 
 def test_wrong_settings_are_named() -> None:
-    with pytest.raises(ValueError, match="strength=-1 must not be negative"):
+    with pytest.raises(ValueError, match="strength=-1 must be a finite number of 0 or more"):
         JensenShannon(XE(), AugMix(), strength=-1)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from poise.tokens import Input, Tokens, shape_of
 
+_OTHER_PRECISIONS = (torch.float16, torch.bfloat16, torch.float64)
 _LABELS = ("labels", "label", "y")
 Kind = Literal["pictures", "text", "table"]
 _ON_A_CPU = {"pictures": 100, "text": 300, "table": 1000}
@@ -135,4 +136,7 @@ def _checked(x: Input, y: Tensor, columns: dict[str, list[str]] | None = None, g
 
 def _moved(batch: Batch, device: torch.device) -> Batch:
     given = None if batch.given is None else batch.given.to(device)
-    return Batch(batch.x.to(device), batch.y.to(device), batch.columns, given, batch.sources)
+    x = batch.x.to(device)
+    if isinstance(x, Tensor) and x.dtype in _OTHER_PRECISIONS:
+        x = x.float()  # as the model is audited
+    return Batch(x, batch.y.to(device), batch.columns, given, batch.sources)

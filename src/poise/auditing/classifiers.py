@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from poise.auditing.outputs import logits_of, on_a_copy
+from poise.auditing.outputs import on_a_copy
 from poise.auditing.wrappers import OneLogit, Own
 from poise.models.split import call_model, split
+from poise.outputs import logits_of
 from poise.tokens import Input
 
 

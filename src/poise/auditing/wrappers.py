@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.auditing.outputs import logits_of, on_a_copy
+from poise.auditing.outputs import on_a_copy
 from poise.classifier import evaluating
 from poise.models.normalize import Normalize
+from poise.outputs import logits_of
 
 
 class Own(nn.Module):
@@ -25,10 +26,13 @@ class Own(nn.Module):
         return logits_of(self.inner.head(z.clone()))
 
     def embed(self, x: Any) -> Tensor:
-        if not self._checked:
-            self._check(x[:2])
+        self.check_head(x)
         z: Tensor = on_a_copy(self.inner.embed, x)
         return z
+
+    def check_head(self, x: Any) -> None:
+        if not self._checked:
+            self._check(x[:2])
 
     def forward(self, x: Any) -> Tensor:
         return logits_of(on_a_copy(self.inner, x))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
+from poise.choices import require_number
 from poise.classifier import Classifier, Forward
 from poise.features.utility import GradientUtility, Utility
 from poise.losses import CrossEntropy, ExampleLoss
@@ -96,8 +97,11 @@ class MixedUtility:
     def __post_init__(self) -> None:
         if len(self.parts) != len(self.weights) or not self.parts:
             raise ValueError(f"{len(self.parts)} parts need as many weights, got {self.weights}")
-        if min(self.weights) < 0:
-            raise ValueError(f"weights={self.weights} must not be negative")
+        for place, weight in enumerate(self.weights):
+            require_number(f"weights[{place}]", weight, least=0)
+        if not any(self.weights):
+            raise ValueError(f"weights={self.weights} must not all be 0")
+        require_number("drop_below", self.drop_below, least=0)
 
     @property
     def uses_forward(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice
+from poise.choices import require_choice, require_number
 from poise.tokens import Input, Removal, Tokens
 
 
@@ -34,9 +34,8 @@ class Gaussian:
     clip: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if not self.sigma >= 0:
-            raise ValueError(f"sigma={self.sigma} must not be negative")
-        if self.clip is not None and not self.clip[0] < self.clip[1]:
+        require_number("sigma", self.sigma, least=0)
+        if self.clip is not None and not (len(self.clip) == 2 and self.clip[0] < self.clip[1]):
             raise ValueError(f"clip={self.clip} must be (lowest, highest)")
 
     def check(self, x: Input) -> None:

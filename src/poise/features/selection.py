@@ -18,7 +18,7 @@ from typing import Literal, Protocol, TypeAlias
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice
+from poise.choices import require_choice, require_number, require_whole
 
 Unit: TypeAlias = Literal["value", "pixel"]
 
@@ -45,8 +45,7 @@ class TopBottom:
     per: Unit = "value"
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"k={self.k} must be at least 1")
+        require_whole("k", self.k, least=1)
         require_choice("per", self.per, "value", "pixel")
 
     def check(self, shape: torch.Size) -> None:
@@ -70,6 +69,7 @@ class TopBottomFraction:
     per: Unit = "value"
 
     def __post_init__(self) -> None:
+        require_number("fraction", self.fraction)
         if not 0 < self.fraction <= 0.5:
             raise ValueError(f"fraction={self.fraction} must lie in (0, 0.5]: the two sides may not overlap")
         require_choice("per", self.per, "value", "pixel")
@@ -117,6 +117,7 @@ def _choose(
     count: Callable[[Tensor], Tensor],
     generator: torch.Generator | None,
 ) -> tuple[Tensor, Tensor]:
+    _num_features(u.shape, per)
     values = torch.linalg.vector_norm(u, dim=1, keepdim=True) if per == "pixel" else u
     rows = values.flatten(1)  # [B, N]
     usable = torch.ones_like(rows, dtype=torch.bool) if valid is None else _usable(valid, u, per)
@@ -142,12 +143,19 @@ def _at(order: Tensor, chosen: Tensor) -> Tensor:
 
 
 def _usable(valid: Tensor, u: Tensor, per: Unit) -> Tensor:
+    if valid.dtype != torch.bool:
+        raise TypeError(f"valid must be a tensor of booleans, got {valid.dtype}")
     if valid.shape != u.shape:
         raise ValueError(f"valid has shape {list(valid.shape)}, utility has {list(u.shape)}")
     return (valid.all(dim=1, keepdim=True) if per == "pixel" else valid).flatten(1)
 
 
+def check_unit(select: Selection, shape: torch.Size) -> None:
+    """Raise if the selection counts pixels, and features of this shape [B, *D] have none."""
+    _num_features(shape, getattr(select, "per", "value"))
+
+
 def _num_features(shape: torch.Size, per: Unit) -> int:
     if per == "pixel" and len(shape) < 3:
-        raise ValueError(f'per="pixel" needs channels and places [B, C, ...], got {list(shape)}')
+        raise ValueError(f'per="pixel" needs channels and places [B, C, ...], got {list(shape)}: use per="value"')
     return shape[1:].numel() if per == "value" else shape[2:].numel()

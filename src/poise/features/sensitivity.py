@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice
-from poise.classifier import Classifier, check_batch, evaluating, gradients, leaf, retainable
+from poise.choices import require_choice, require_whole
+from poise.classifier import Classifier, _finite_rows, check_batch, evaluating, gradients, leaf, retainable
 from poise.features.chunks import rows_within
 from poise.tokens import Input, Removal, Tokens, without_each
 
@@ -48,8 +48,9 @@ class JacobianSensitivity:
     memory: int = 2**30
 
     def __post_init__(self) -> None:
-        if self.probes is not None and self.probes < 1:
-            raise ValueError(f"probes={self.probes} must be at least 1, or None for the exact norm")
+        if self.probes is not None:
+            require_whole("probes", self.probes, least=1)
+        require_whole("memory", self.memory, least=1)
 
     def __call__(self, model: Classifier, x: Input, generator: torch.Generator | None = None) -> Tensor:
         """x [B, *D] → s [B, *D]."""
@@ -58,11 +59,14 @@ class JacobianSensitivity:
     def estimate(self, model: Classifier, x: Input, generator: torch.Generator | None = None) -> Estimate:
         leaf(x)
         assert isinstance(x, Tensor)
+        finite = _finite_rows(x) if x.numel() else None
         check_batch(model, x)
         place = _place(model, self.at)
         with gradients(), retainable(), evaluating(model):
             size = rows_within(self.memory, model, place, x, self.at)
             s = torch.cat([self._norms(place, leaf(rows), generator) for rows in torch.split(x, size)])
+        if finite is not None:  # a network that saturates would give a number
+            s = s.where(finite.view(-1, *[1] * (s.ndim - 1)), torch.nan)
         relative_error = 0.0 if self.probes is None else 1 / sqrt(2 * self.probes)
         return Estimate(s, s * relative_error)
 
@@ -91,6 +95,7 @@ class RemovalSensitivity:
 
     def __post_init__(self) -> None:
         require_choice("how", self.how, "mask", "delete")
+        require_whole("memory", self.memory, least=1)
 
     def __call__(self, model: Classifier, x: Input) -> Tensor:
         """Tokens [B, T] → s [B, T]."""

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice
+from poise.choices import require_choice, require_switch, require_whole
 from poise.classifier import Classifier, Forward, evaluating, gradients, leaf, retainable, run
 from poise.features.chunks import rows_within
 from poise.losses import CrossEntropy, ExampleLoss
@@ -50,6 +50,9 @@ class GradientUtility:
     """
 
     own_forward: bool = False
+
+    def __post_init__(self) -> None:
+        require_switch("own_forward", self.own_forward)
 
     @property
     def uses_forward(self) -> bool:
@@ -88,6 +91,7 @@ class RemovalUtility:
 
     def __post_init__(self) -> None:
         require_choice("how", self.how, "mask", "delete")
+        require_whole("memory", self.memory, least=1)
 
     @property
     def uses_forward(self) -> bool:
@@ -121,16 +125,30 @@ class RemovalUtility:
 def _input_gradient(forward: Forward, retain_graph: bool) -> Tensor:
     """d (sum of losses) / d x in float32 or better; parameters get no gradient.
 
-    A float16 graph underflows below 6e-8, so the gradient is taken of the scaled mean loss, as the training step
-    does, and unscaled in float32. Without a scaler such a graph gets a fixed scale.
+    A float16 graph holds numbers from 6e-8 to 65504 only. With a scaler the gradient is taken of the scaled mean loss,
+    as the training step does. Without one it is taken twice, of the losses times 2^8, and times 2^-8 for what is then
+    too large; each example's losses are its own, so that the batch size does not matter.
     """
-    assert isinstance(forward.x, Tensor)
     total = forward.losses.sum()
     if forward.scaler is not None and forward.scaler.is_enabled():
         scale = forward.scaler.scale(torch.ones((), device=total.device)) / len(forward.losses)
-    else:
-        scale = 2.0**16 / len(forward.losses) if forward.z.dtype == torch.float16 else 1.0
+        return _unscaled_gradient(forward, total, scale, retain_graph)
+    if not _in_float16(forward):
+        return _unscaled_gradient(forward, total, 1.0, retain_graph)
+    fine = _unscaled_gradient(forward, total, 2.0**8, retain_graph=True)
+    coarse = _unscaled_gradient(forward, total, 2.0**-8, retain_graph)
+    return fine.where(fine.isfinite(), coarse)
+
+
+def _unscaled_gradient(forward: Forward, total: Tensor, scale: float | Tensor, retain_graph: bool) -> Tensor:
+    assert isinstance(forward.x, Tensor)
     with retainable():
         (gradient,) = torch.autograd.grad(total * scale, forward.x, retain_graph=retain_graph)
     unscaled: Tensor = gradient.to(torch.promote_types(gradient.dtype, torch.float32)) / scale
     return unscaled
+
+
+def _in_float16(forward: Forward) -> bool:
+    device = forward.z.device.type
+    halves = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16
+    return halves or torch.float16 in (forward.z.dtype, forward.logits.dtype, getattr(forward.x, "dtype", None))

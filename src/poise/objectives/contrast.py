@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from poise.choices import require_choice
+from poise.choices import require_choice, require_number
 from poise.distributed import gather, world_size
 
 Reduction: TypeAlias = Literal["mean", "sum"]
@@ -52,8 +52,7 @@ class InfoNCE:
     reduction: Reduction = "mean"
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature={self.temperature} must be positive")
+        require_number("temperature", self.temperature, above=0)
         require_choice("reduction", self.reduction, "mean", "sum")
 
     def __call__(
@@ -65,6 +64,7 @@ class InfoNCE:
         keep: Tensor | None = None,
         taking_part: Tensor | None = None,
     ) -> Tensor:
+        _require_fitting(z, near, far, keep, taking_part)
         with torch.autocast(z.device.type, enabled=False):
             z, near = _unit(z), _unit(near)
             pool, own = gather(z)  # [N, E], [B]
@@ -88,8 +88,7 @@ class Margin:
     reduction: Reduction = "mean"
 
     def __post_init__(self) -> None:
-        if not self.gamma > 0:
-            raise ValueError(f"gamma={self.gamma} must be positive")
+        require_number("gamma", self.gamma, above=0)
         require_choice("reduction", self.reduction, "mean", "sum")
         require_choice("distance", self.distance, "unit", "euclidean")
 
@@ -102,6 +101,7 @@ class Margin:
         keep: Tensor | None = None,
         taking_part: Tensor | None = None,
     ) -> Tensor:
+        _require_fitting(z, near, far, keep, taking_part)
         with torch.autocast(z.device.type, enabled=False):
             scale = _unit if self.distance == "unit" else _full
             z = scale(z)
@@ -110,6 +110,26 @@ class Margin:
                 push = (self.gamma - torch.linalg.vector_norm(z - scale(far), dim=1)).clamp(min=0).square()
                 losses = losses + (push if keep is None else push.where(keep, 0))
         return _reduce(losses, taking_part, self.reduction)
+
+
+def _require_fitting(
+    z: Tensor, near: Tensor, far: Tensor | None, keep: Tensor | None, taking_part: Tensor | None
+) -> None:
+    """Raise for what would broadcast to another loss."""
+    for name, each in {"z": z, "near": near, "far": far}.items():
+        if each is not None and not (isinstance(each, Tensor) and each.is_floating_point()):
+            raise TypeError(f"{name} must be a tensor of floats, got {_kind(each)}")
+        if each is not None and (each.ndim < 2 or each.shape != z.shape):
+            raise ValueError(f"{name} has shape {list(each.shape)}, must be embeddings [B, E] as z, {list(z.shape)}")
+    for name, mask in {"keep": keep, "taking_part": taking_part}.items():
+        if mask is not None and not (isinstance(mask, Tensor) and mask.dtype == torch.bool):
+            raise TypeError(f"{name} must be a tensor of booleans [{len(z)}], got {_kind(mask)}")
+        if mask is not None and mask.shape != z.shape[:1]:
+            raise ValueError(f"{name} has shape {list(mask.shape)}, must have one boolean per example, [{len(z)}]")
+
+
+def _kind(value: object) -> str:
+    return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
 
 
 def _reduce(losses: Tensor, taking_part: Tensor | None, reduction: Reduction) -> Tensor:

@@ -16,15 +16,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice
+from poise.choices import require_number
 from poise.classifier import Classifier, leaf, run
 from poise.features.perturbation import Perturbation
-from poise.features.selection import Selection
+from poise.features.selection import Selection, check_unit
 from poise.features.utility import Utility
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.objectives.contrast import Contrast
-from poise.objectives.objective import STATISTICS, Loss, Statistics, embed_pair, plain, switched_off, weighted
-from poise.schedules import Schedule, as_schedule
+from poise.objectives.objective import (
+    Loss,
+    Statistics,
+    check_settings,
+    embed_pair,
+    plain,
+    switched_off,
+    weight_at,
+    weighted,
+)
+from poise.schedules import Schedule
 from poise.tokens import Input, shape_of, valid_features
 
 
@@ -46,21 +55,22 @@ class FCL:
     drop_below: float = 1e-12
 
     def __post_init__(self) -> None:
-        require_choice("statistics", self.statistics, *STATISTICS)
+        check_settings(self.weight, self.statistics)
+        require_number("drop_below", self.drop_below, least=0)
 
     def __call__(
         self,
         model: Classifier,
         x: Input,
         y: Tensor,
-        step: int = 0,
+        step: int | None = None,
         *,
         generator: torch.Generator | None = None,
         scaler: Any = None,
         given: Tensor | None = None,
     ) -> Loss:
         self._check(x)
-        weight = as_schedule(self.weight)(step)
+        weight = weight_at(self.weight, step)
         if switched_off(weight):
             return plain(run(model, x, y, self.loss))
         forward = run(model, self._read(x), y, self.loss, scaler=scaler, given=given)
@@ -83,5 +93,7 @@ class FCL:
         """At every step, so that a recipe that cannot work fails at the first one and not when the weight rises."""
         self.utility.check(x)
         self.perturb.check(x)
-        if isinstance(x, Tensor):  # a batch of short sentences only drops out of the contrast
+        if isinstance(x, Tensor):
             self.select.check(shape_of(x))
+        else:  # a batch of short sentences only drops out of the contrast
+            check_unit(self.select, shape_of(x))

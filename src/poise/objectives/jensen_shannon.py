@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.classifier import Classifier
+from poise.choices import require_number
+from poise.classifier import Classifier, check_head
 from poise.data.augment import Augmentation
 from poise.objectives.objective import Loss, Objective
 from poise.tokens import Input
@@ -35,15 +36,14 @@ class JensenShannon:
     strength: float = 12.0
 
     def __post_init__(self) -> None:
-        if not self.strength >= 0:
-            raise ValueError(f"strength={self.strength} must not be negative")
+        require_number("strength", self.strength, least=0)
 
     def __call__(
         self,
         model: Classifier,
         x: Input,
         y: Tensor,
-        step: int = 0,
+        step: int | None = None,
         *,
         generator: torch.Generator | None = None,
         scaler: Any = None,
@@ -78,6 +78,9 @@ class _Company:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.head(self.embed(x))
+
+    def check_head(self, x: Tensor) -> None:
+        check_head(self.model, x)
 
     def embed(self, x: Tensor) -> Tensor:
         if self.z_mixed is not None:

@@ -13,8 +13,9 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import torch
 from torch import Tensor
 
+from poise.choices import require_choice, require_number, require_whole
 from poise.classifier import Classifier, Forward, evaluating, untracked
-from poise.schedules import Schedule
+from poise.schedules import Schedule, as_schedule, moves
 from poise.tokens import Input, concatenate
 
 Statistics: TypeAlias = Literal["running", "batch", "moving"]
@@ -40,6 +41,30 @@ def weighted(forward: Forward, weight: float | Tensor, name: str, term: Tensor) 
     """The mean of the examples' losses, plus weight times one more term."""
     loss = plain(forward)
     return Loss(loss.total + weight * term, {**loss.parts, name: term.detach(), "weight": weight}, loss.logits)
+
+
+def check_settings(weight: Schedule | float, statistics: Statistics) -> None:
+    """Raise for settings that no step could use."""
+    require_choice("statistics", statistics, *STATISTICS)
+    if not callable(weight):
+        require_number("weight", weight, least=0)
+
+
+def check_step(step: int | None) -> None:
+    if step is not None and not torch.compiler.is_compiling():
+        require_whole("step", step, least=0)
+
+
+def weight_at(weight: Schedule | float, step: int | None) -> float | Tensor:
+    """The weight at an optimizer step, which only a constant can do without."""
+    check_step(step)
+    schedule = as_schedule(weight)
+    if step is None and moves(schedule):
+        raise ValueError("the weight is a schedule and step was not given: call objective(model, x, y, step)")
+    now: float | Tensor = schedule(0 if step is None else step)
+    if not isinstance(now, Tensor):
+        require_number(f"at step={step} the weight", now, least=0)
+    return now
 
 
 def switched_off(weight: float | Tensor) -> bool:
@@ -70,7 +95,7 @@ class Objective(Protocol):
         model: Classifier,
         x: Input,
         y: Tensor,
-        step: int = 0,
+        step: int | None = None,
         *,
         generator: torch.Generator | None = None,
         scaler: Any = None,
@@ -78,7 +103,7 @@ class Objective(Protocol):
     ) -> Loss:
         """One training step's loss.
 
-        step       the optimizer step, the clock of every schedule.
+        step       the optimizer step, the clock of every schedule; None where nothing is scheduled.
         generator  draws all noise and breaks ties, on the device of x; None: torch's global one.
         scaler     the torch.amp.GradScaler of a float16 run.
         given      a utility [B, *D] that the user brings, for GivenUtility.

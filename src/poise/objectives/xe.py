@@ -10,7 +10,7 @@ from torch import Tensor
 
 from poise.classifier import Classifier, run
 from poise.losses import CrossEntropy, ExampleLoss
-from poise.objectives.objective import Loss, plain
+from poise.objectives.objective import Loss, check_step, plain
 from poise.tokens import Input
 
 
@@ -25,10 +25,11 @@ class XE:
         model: Classifier,
         x: Input,
         y: Tensor,
-        step: int = 0,
+        step: int | None = None,
         *,
         generator: torch.Generator | None = None,
         scaler: Any = None,
         given: Tensor | None = None,
     ) -> Loss:
+        check_step(step)
         return plain(run(model, x, y, self.loss))

@@ -8,12 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice
 from poise.classifier import Classifier, run
 from poise.features.perturbation import Gaussian
 from poise.losses import CrossEntropy, ExampleLoss
-from poise.objectives.objective import STATISTICS, Loss, Statistics, embed_view, plain, switched_off, weighted
-from poise.schedules import Schedule, as_schedule
+from poise.objectives.objective import (
+    Loss,
+    Statistics,
+    check_settings,
+    embed_view,
+    plain,
+    switched_off,
+    weight_at,
+    weighted,
+)
+from poise.schedules import Schedule
 from poise.tokens import Input
 
 
@@ -27,22 +35,22 @@ class XEGaussian:
     loss: ExampleLoss = CrossEntropy()
 
     def __post_init__(self) -> None:
-        require_choice("statistics", self.statistics, *STATISTICS)
+        check_settings(self.weight, self.statistics)
 
     def __call__(
         self,
         model: Classifier,
         x: Input,
         y: Tensor,
-        step: int = 0,
+        step: int | None = None,
         *,
         generator: torch.Generator | None = None,
         scaler: Any = None,
         given: Tensor | None = None,
     ) -> Loss:
         self.perturb.check(x)
+        weight = weight_at(self.weight, step)
         forward = run(model, x, y, self.loss)
-        weight = as_schedule(self.weight)(step)
         if switched_off(weight):
             return plain(forward)
         noisy = self.perturb(x, None, generator)

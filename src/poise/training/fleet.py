@@ -20,8 +20,8 @@ from torch import Tensor
 from poise.classifier import Classifier
 from poise.data.loader import Batches, DeviceLoader, Resident
 from poise.objectives.contrast import Contrast
-from poise.objectives.objective import Loss, Objective, switched_off
-from poise.schedules import Ramp, Schedule, as_schedule
+from poise.objectives.objective import Loss, Objective, switched_off, weight_at
+from poise.schedules import Ramp, Schedule
 from poise.tokens import Input
 
 
@@ -73,17 +73,17 @@ class FleetObjective:
         model: Classifier,
         x: Input,
         y: Tensor,
-        step: int = 0,
+        step: int | None = None,
         *,
         generator: torch.Generator | None = None,
         scaler: Any = None,
         given: Tensor | None = None,
     ) -> Loss:
-        objective, weight = self.of_one, as_schedule(self.weight)(step)
+        objective, weight = self.of_one, weight_at(self.weight, step)
         if hasattr(objective, "weight"):
             weights = weight if switched_off(weight) else weight * self.peaks
             objective = replace(objective, weight=lambda step: weights)
-        loss = objective(model, x, y, step, generator=generator, scaler=scaler, given=given)
+        loss = objective(model, x, y, 0 if step is None else step, generator=generator, scaler=scaler, given=given)
         own = objective.loss(loss.logits, y).view(-1, len(self.peaks)).mean(0)
         parts = {name: part for name, part in loss.parts.items() if isinstance(part, Tensor) and part.ndim}
         return Loss(loss.total.expand(len(self.peaks)).sum(), {"xe": own, **parts}, loss.logits)

@@ -25,7 +25,7 @@ class TrainStep(nn.Module):
         self.model = model
         self.objective = objective
 
-    def forward(self, x: Input, y: Tensor, step: int = 0, **options: Any) -> Loss:
+    def forward(self, x: Input, y: Tensor, step: int | None = None, **options: Any) -> Loss:
         """The objective's loss; `options` are its generator, scaler and given."""
         return self.objective(self.model, x, y, step, **options)  # type: ignore[arg-type]
 
