@@ -8,7 +8,7 @@ Axes: B examples, E embedding, L classes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -268,6 +268,24 @@ def retainable() -> Iterator[None]:
     torch.compile lets a backward pass overwrite what the forward pass kept. Needed around both."""
     with torch._functorch.config.patch(donated_buffer=False):
         yield
+
+
+_BACKWARD_FAULTS = {
+    "use_reentrant": "no gradient goes through checkpoints with use_reentrant=True here: let the model use "
+    "use_reentrant=False",
+    "cudnn RNN backward": "cuDNN's recurrent layers have no backward pass in eval mode: give the objective "
+    'statistics="batch", or run under torch.backends.cudnn.flags(enabled=False)',
+}
+
+
+def gradient_of(total: Tensor, inputs: Sequence[Tensor], retain_graph: bool = False) -> tuple[Tensor | None, ...]:
+    """d total / d inputs, None where nothing depends on them; no .grad is touched."""
+    try:
+        with retainable():
+            return torch.autograd.grad(total, inputs, retain_graph=retain_graph, allow_unused=True)
+    except RuntimeError as error:
+        sentence = next((words for sign, words in _BACKWARD_FAULTS.items() if sign in str(error)), None)
+        raise (error if sentence is None else ValueError(sentence)) from None
 
 
 @contextmanager

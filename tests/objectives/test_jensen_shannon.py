@@ -77,6 +77,8 @@ def test_around_xe_it_is_the_sum_of_both() -> None:
 
 def test_all_versions_share_their_batch_statistics_and_the_views_of_fcl_do_not() -> None:
     model, (x, y) = ConvNet(num_classes=3), images()
+    AROUND_FCL(model, x, y, step=10)
+    model.modes.clear()
     together = copy.deepcopy(model)
     AROUND_FCL(model, x, y, step=10)
     assert model.modes == [(True, 18), (False, 12)]  # x and two mixtures; then near and far

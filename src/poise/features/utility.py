@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from poise.choices import require_choice, require_switch, require_whole
-from poise.classifier import Classifier, Forward, evaluating, gradients, leaf, retainable, run
+from poise.classifier import Classifier, Forward, evaluating, gradient_of, gradients, leaf, run
 from poise.features.chunks import rows_within
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.tokens import Input, Removal, Tokens, without_each
@@ -142,8 +142,9 @@ def _input_gradient(forward: Forward, retain_graph: bool) -> Tensor:
 
 def _unscaled_gradient(forward: Forward, total: Tensor, scale: float | Tensor, retain_graph: bool) -> Tensor:
     assert isinstance(forward.x, Tensor)
-    with retainable():
-        (gradient,) = torch.autograd.grad(total * scale, forward.x, retain_graph=retain_graph)
+    (gradient,) = gradient_of(total * scale, [forward.x], retain_graph)
+    if gradient is None:
+        raise ValueError("the loss does not depend on x")
     unscaled: Tensor = gradient.to(torch.promote_types(gradient.dtype, torch.float32)) / scale
     return unscaled
 

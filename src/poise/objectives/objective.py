@@ -7,14 +7,17 @@ Axes: B examples, L classes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_args
+from weakref import WeakSet
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.checkpoint import CheckpointError
 
 from poise.choices import require_choice, require_number, require_whole
-from poise.classifier import Classifier, Forward, evaluating, untracked
+from poise.classifier import Classifier, Forward, alike, evaluating, gradient_of, may_look, unnoticed, untracked
 from poise.schedules import Schedule, as_schedule, moves
 from poise.tokens import Input, concatenate
 
@@ -119,6 +122,8 @@ def embed_view(model: Classifier, view: Input, statistics: Statistics) -> Tensor
     """
     if statistics == "moving":
         return model.embed(view)
+    if statistics == "running":
+        _check_recomputing(model, view)
     with evaluating(model) if statistics == "running" else untracked(model):
         return model.embed(view)
 
@@ -129,3 +134,49 @@ def embed_pair(model: Classifier, near: Input, far: Input, statistics: Statistic
         return embed_view(model, near, statistics), embed_view(model, far, statistics)
     z_near, z_far = embed_view(model, concatenate(near, far), statistics).chunk(2)
     return z_near, z_far
+
+
+_recomputed: WeakSet[nn.Module] = WeakSet()
+
+
+def _check_recomputing(model: Any, view: Input) -> None:
+    """Once for each model: the gradients of a view do not depend on the mode in which the backward pass runs.
+
+    Layers under activation checkpointing run again there, when the model is in train mode again. With dropout or batch
+    norm among them, these would be the gradients of another view."""
+    model = model if isinstance(model, nn.Module) else getattr(model, "model", None)
+    if not isinstance(model, nn.Module) or model in _recomputed or not may_look() or not _has_modes(model):
+        return
+    try:
+        same = all(alike(outside, inside) for inside, outside in _gradients_by_mode(model, view))
+    except CheckpointError:  # torch itself sees that other layers ran
+        same = False
+    if not same:
+        raise ValueError(
+            'checkpointed layers would run again in train mode, after a view that statistics="running" ran in eval '
+            'mode: checkpoint only while self.training is True, or use statistics="batch"'
+        )
+    _recomputed.add(model)
+
+
+def _has_modes(model: nn.Module) -> bool:
+    """Whether some layer does in train mode what it would not do in eval mode."""
+    kinds = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RNNBase, nn.MultiheadAttention)
+    return any(module.training and isinstance(module, kinds) for module in model.modules())
+
+
+def _gradients_by_mode(model: Any, view: Input) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each weight's gradient of what a view of two examples gives in eval mode, by a backward pass in eval mode and by
+    one in the model's own."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    with unnoticed(model, view), torch.enable_grad():
+        try:
+            z = model.embed(view[:2]).float().square().sum()
+        except Exception:  # two examples are too few for some; a pass that is needed will raise it again
+            return
+        inside = gradient_of(z, weights, retain_graph=True)
+    with torch.random.fork_rng([z.device] if z.is_cuda else []), untracked(model):
+        outside = gradient_of(z, weights)
+    for first, second in zip(inside, outside, strict=True):
+        if first is not None and second is not None:
+            yield first, second
