@@ -80,7 +80,18 @@ def several(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def _all(number: int, size: int) -> dict[str, Any]:
-    works = (_gradients, _gathered, _trains_with_batch_norm, _norms, _norms_on_a_gpu, _counts, _fits, _apart, _means)
+    works = (
+        _gradients,
+        _gathered,
+        _trains_with_batch_norm,
+        _norms,
+        _norms_on_a_gpu,
+        _counts,
+        _fits,
+        _apart,
+        _means,
+        _uneven,
+    )
     return {work.__name__: work(number, size) for work in (*works, goes_on, judged)}
 
 
@@ -115,6 +126,23 @@ def _gradients(number: int, size: int) -> dict[str, list[torch.Tensor]]:
 
 
 @pytest.mark.miniature
+def _uneven(number: int, size: int) -> str:
+    """What is said to a process whose batch is not as large as another's."""
+    x, y, _ = _batch()
+    rows = 4 if number == 0 else 3
+    try:
+        OBJECTIVES["CL+Gaussian"](Smooth(6).double(), x[:rows], y[:rows])
+    except ValueError as error:
+        return str(error)
+    return "nothing"
+
+
+def test_unequal_batches_are_named_in_every_process(several: list[dict[str, Any]]) -> None:
+    sizes = ", ".join(["4"] + ["3"] * (len(several) - 1))
+    for process in several:
+        assert process["_uneven"].startswith(f"the processes have batches of {sizes} examples: give each as many")
+
+
 def test_several_processes_give_the_gradients_of_one(several: list[dict[str, Any]]) -> None:
     expected = _gradients(0, 1)
     for process in several:

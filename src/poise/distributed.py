@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -109,8 +110,28 @@ def gather(x: Tensor) -> tuple[Tensor, Tensor]:
     The gradient of a pooled row is the sum of its gradients in all processes. So where every process minimises the
     mean over its own rows and DDP averages the gradients, they are those of one process with all the rows.
     """
+    _require_equal(len(x), x.is_cuda)
     own = torch.arange(len(x), device=x.device) + rank() * len(x)
     return (_Gather.apply(x) if world_size() > 1 else x), own  # type: ignore[no-untyped-call]
+
+
+def _require_equal(batch: int, on_gpu: bool) -> None:
+    """Raise in every process if their batches differ: the backends would abort, or wait for ever. The sizes go from CPU
+    to CPU, so that no device has to stop for them."""
+    looking = not torch.compiler.is_compiling() and not (on_gpu and torch.cuda.is_current_stream_capturing())
+    if world_size() > 1 and looking:
+        sizes = [torch.zeros(1, dtype=torch.long) for _ in range(world_size())]
+        dist.all_gather(sizes, torch.tensor([batch]), group=_between_cpus(dist.group.WORLD))
+        if len({int(size) for size in sizes}) > 1:
+            raise ValueError(
+                f"the processes have batches of {', '.join(str(int(size)) for size in sizes)} examples: give each as "
+                "many, by drop_last=True or a DistributedSampler"
+            )
+
+
+@cache
+def _between_cpus(world: Any) -> Any:
+    return world if "gloo" in dist.get_backend(world) else dist.new_group(backend="gloo")
 
 
 def total(x: Tensor) -> Tensor:

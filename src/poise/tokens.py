@@ -30,6 +30,8 @@ class Tokens:
     pad      the id that stands where nothing stands; some models look for it.
     most     no sentence has more features than this. Whoever knows it spares the device a stop: what removes tokens one
              by one then has shapes that do not depend on values, as a CUDA graph needs them.
+    gaps     [B, T] True where a token was hidden and its place kept: a model that counts positions by looking for
+             padding must count these, too. None: there are none.
     """
 
     ids: Tensor
@@ -37,6 +39,7 @@ class Tokens:
     special: Tensor | None = None
     pad: int = 0
     most: int | None = None
+    gaps: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.ids.ndim != 2 or self.ids.is_floating_point():
@@ -80,7 +83,8 @@ class Tokens:
         left = self.mask & ~chosen
         hidden = replace(self, ids=self.ids.where(left, self.pad), mask=left)
         if how == "mask":
-            return hidden
+            gone = self.mask & chosen
+            return replace(hidden, gaps=gone if self.gaps is None else self.gaps | gone)
         padded_left = ~self.mask[:, :1] & self.mask[:, -1:]
         order = (
             (left == padded_left).to(torch.uint8).argsort(dim=1, stable=True)
@@ -88,8 +92,8 @@ class Tokens:
         return hidden._each(lambda part: part.gather(1, order))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Tokens:
-        special = None if self.special is None else change(self.special)
-        return Tokens(change(self.ids), change(self.mask), special, self.pad, self.most)
+        special, gaps = (None if part is None else change(part) for part in (self.special, self.gaps))
+        return Tokens(change(self.ids), change(self.mask), special, self.pad, self.most, gaps)
 
     def clone(self) -> Tokens:
         return self._each(torch.clone)
@@ -117,11 +121,13 @@ def concatenate(first: Input, second: Input) -> Input:
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return torch.cat([first, second])
     assert isinstance(first, Tokens) and isinstance(second, Tokens)
-    parts = zip((first.ids, first.mask, first.special), (second.ids, second.mask, second.special), strict=True)
-    ids, mask, special = (None if a is None or b is None else torch.cat([a, b]) for a, b in parts)
-    assert ids is not None and mask is not None
     most = None if first.most is None or second.most is None else max(first.most, second.most)
-    return Tokens(ids, mask, special, first.pad, most)
+    special = None if first.special is None or second.special is None else torch.cat([first.special, second.special])
+    gaps = None
+    if first.gaps is not None or second.gaps is not None:
+        gaps = torch.cat([torch.zeros_like(x.mask) if x.gaps is None else x.gaps for x in (first, second)])
+    ids, mask = torch.cat([first.ids, second.ids]), torch.cat([first.mask, second.mask])
+    return Tokens(ids, mask, special, first.pad, most, gaps)
 
 
 def without_each(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from toys import sentences
 
-from poise import FCL, InfoNCE, RemovalSensitivity, RemovalUtility, Remove, TopBottomFraction, split
+from poise import FCL, InfoNCE, RemovalSensitivity, RemovalUtility, Remove, TopBottomFraction, Tokens, split
 
 transformers = pytest.importorskip("transformers", reason="pip install '.[transformers]'")
 
@@ -50,6 +50,25 @@ def test_removal_by_deletion_is_the_shorter_sentence(kind: str) -> None:
             ids = torch.cat([x.ids[row, :position], x.ids[row, position + 1 : length]])[None]
             expected = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0]
             torch.testing.assert_close(removed[row], expected)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "camembert", "mpnet", "ibert", "data2vec-text"])
+@pytest.mark.parametrize("pad", [0, 1])
+def test_a_masked_token_moves_no_other_one(kind: str, pad: int) -> None:
+    """Nor where the model counts positions by its padding id, 1: nothing but the first token's attention changes."""
+    config = transformers.AutoConfig.for_model(kind, **TINY, **ENCODER, pad_token_id=1)
+    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    x = sentences([6, 4, 5])
+    x = Tokens((x.ids % 17 + 2).where(x.mask, 1), x.mask, pad=pad)
+    y = torch.tensor([0, 1, 2])
+    whole = torch.nn.functional.cross_entropy(split(model)(x), y, reduction="none")
+    u = RemovalUtility()(split(model), x, y)
+    for position in range(1, 4):
+        mask = x.mask.clone()
+        mask[:, position] = False
+        logits = model(input_ids=x.ids, attention_mask=mask.long()).logits
+        expected = (torch.nn.functional.cross_entropy(logits, y, reduction="none") - whole).abs()
+        torch.testing.assert_close(u[:, position], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_a_training_step() -> None:

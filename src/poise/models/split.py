@@ -27,8 +27,20 @@ Call: TypeAlias = Callable[[nn.Module, Any], Any]
 def call_model(model: nn.Module, x: Input) -> Any:
     """How a model is called: with the tensor, or with input_ids and attention_mask, as Hugging Face names them."""
     if isinstance(x, Tokens):
-        return model(input_ids=x.ids, attention_mask=x.mask.long())
+        return model(input_ids=_ids(model, x), attention_mask=x.mask.long())
     return model(x)
+
+
+def _ids(model: nn.Module, x: Tokens) -> Tensor:
+    """The ids of x. RoBERTa and its kin count positions by the ids that are not padding: there a hidden token, which
+    the attention mask keeps from all others, must have another id, or all later tokens would move."""
+    if x.gaps is None:
+        return x.ids
+    for module in model.modules():
+        padding = getattr(module, "padding_idx", None)
+        if isinstance(padding, int) and isinstance(getattr(module, "position_embeddings", None), nn.Module):
+            return x.ids.masked_fill(x.gaps, 0 if padding else 1)
+    return x.ids
 
 
 def split(model: nn.Module, head: str | None = None, call: Call = call_model) -> SplitClassifier:
