@@ -4,7 +4,7 @@ import pytest
 import torch
 from toys import sentences
 
-from poise import FCL, InfoNCE, RemovalSensitivity, RemovalUtility, Remove, TopBottomFraction, Tokens, split
+from poise import FCL, InfoNCE, RemovalSensitivity, RemovalUtility, Remove, Tokens, TopBottomFraction, split
 
 transformers = pytest.importorskip("transformers", reason="pip install '.[transformers]'")
 
