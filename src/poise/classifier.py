@@ -17,6 +17,7 @@ from weakref import WeakSet
 import torch
 import torch._functorch.config
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.outputs import logits_of
@@ -103,7 +104,8 @@ def run(
 
 
 def _exactly(model: Classifier, z: Tensor) -> Tensor:
-    weight = next((p for p in model.parameters() if p.is_floating_point()), z)
+    parameters = getattr(model.head, "parameters", model.parameters)()
+    weight = next((p for p in parameters if p.is_floating_point()), z)
     with torch.autocast(z.device.type, enabled=False):
         logits: Tensor = model.head(z.to(weight.dtype))
     return logits
@@ -115,6 +117,13 @@ def _embedded(model: Classifier, x: Input) -> Tensor:
         z = model.embed(x)
     except IndexError as error:
         raise unknown_ids(model, x, error) from error
+    except RuntimeError as error:
+        if "change requires_grad flags" not in str(error):
+            raise
+        raise ValueError(
+            "the model sets requires_grad on what it makes of x, so that x cannot have a gradient in train mode: use "
+            "GradientUtility(own_forward=True), or freeze its first layers, as Wav2Vec2's freeze_feature_encoder() does"
+        ) from error
     if isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled() and not z.requires_grad:
         raise ValueError("the model gives no gradients to x: take no_grad, inference_mode and detach out of it")
     return z
@@ -143,9 +152,16 @@ def check_input(model: Classifier | nn.Module, x: Input) -> None:
     weight = next((p for p in model.parameters() if p.is_floating_point()), None)
     if weight is None:
         return
+    if weight.is_meta:
+        raise ValueError(
+            "the model's weights are on meta, without values: load them; or, if accelerate keeps them elsewhere, "
+            "accelerate.hooks.remove_hook_from_module(model, recurse=True) brings them back"
+        )
     if weight.device != device_of(x):
         raise ValueError(f"x is on {device_of(x)}, the model is on {weight.device}: move one of them")
-    if isinstance(x, Tensor) and x.is_floating_point() and x.dtype != weight.dtype and not _autocasting(x):
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.dtype == weight.dtype or _autocasting(x):
+        return
+    if all(p.dtype != x.dtype for p in model.parameters()):  # one of several precisions may cast x itself
         raise TypeError(f"x is {x.dtype}, the model's weights are {weight.dtype}: convert x, or use torch.autocast")
 
 
@@ -215,12 +231,27 @@ def unnoticed(model: Classifier | nn.Module, x: Input) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def spared_buffers(model: Classifier | nn.Module) -> Iterator[None]:
+    """Buffers that a pass writes, in place or anew, are as they were after it."""
+    modules = [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
+    owned = [(module._buffers, dict(module._buffers)) for module in modules]
+    clones = {id(b): b.clone() for _, own in owned for b in own.values() if b is not None and not is_lazy(b)}
+    try:
+        for buffers, own in owned:
+            buffers.update({name: clones.get(id(b), b) for name, b in own.items()})
+        yield
+    finally:
+        for buffers, own in owned:
+            buffers.update(own)
+
+
 def _is_whole(model: Any, x: Input) -> bool:
     """Whether it was seen that head(embed(x)) is what the model gives, on two examples, or on all if it takes no two of
     them; a ValueError where it is not. A model that cannot be called as a whole is its embed and head."""
     with unnoticed(model, x):
         for some in (x[:2], x):
-            whole, made = (_tried(run, some) for run in (model, lambda x: model.head(model.embed(x))))
+            whole, made = (_tried(model, run, some) for run in (model, lambda x: model.head(model.embed(x))))
             if whole is not None and (made is None or not alike(made, whole)):
                 raise ValueError(
                     f"head(embed(x)) is not what this {type(model).__name__} gives: its embed must lead up to its "
@@ -231,16 +262,18 @@ def _is_whole(model: Any, x: Input) -> bool:
     return False
 
 
-def _tried(run: Any, x: Input) -> Tensor | None:
+def _tried(model: Any, run: Any, x: Input) -> Tensor | None:
     try:
-        return logits_of(run(x))
+        with spared_buffers(model):
+            return logits_of(run(x))
     except Exception:  # a pass that is needed will raise it again
         return None
 
 
-def alike(made: Tensor, whole: Tensor) -> bool:
-    """Equal but for the rounding of two passes."""
-    slack = 1e-3 * whole.float().nan_to_num(0, 0, 0).abs().max().item()
+def alike(made: Tensor, whole: Tensor, precision: torch.dtype = torch.float32) -> bool:
+    """Equal but for the rounding of two passes, of which one was of this precision."""
+    share = 3e-2 if precision in (torch.float16, torch.bfloat16) else 1e-3
+    slack = share * whole.float().nan_to_num(0, 0, 0).abs().max().item()
     return made.shape == whole.shape and made.float().allclose(whole.float(), atol=slack, equal_nan=True)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 HEAD_NAMES = ("fc", "classifier", "head", "heads", "score", "linear", "output", "logits", "last_linear", "output_layer")
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def find_head(model: nn.Module) -> str:
@@ -47,32 +48,39 @@ def known_head(model: nn.Module, head: str) -> str:
 
 
 def layers_of(model: nn.Module, kind: Callable[[nn.Module], bool]) -> dict[str, Any]:
-    return {name: module for name, module in model.named_modules() if kind(module) and name}
+    """Of an adapter the whole alone, not the layers that it adds up."""
+    found = {name: module for name, module in model.named_modules() if kind(module) and name}
+    adapters = tuple(f"{name}." for name, module in found.items() if inner_layer(module) is not module)
+    return {name: module for name, module in found.items() if not name.startswith(adapters)}
+
+
+def inner_layer(module: nn.Module) -> Any:
+    """The layer that an adapter of peft stands around; any other module is its own."""
+    return getattr(module, "base_layer", module)
 
 
 def _is_linear(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear)
+    return isinstance(inner_layer(module), nn.Linear)
 
 
 def _is_pointwise(module: nn.Module) -> bool:
     """A 1x1 convolution: a linear layer at every place, which goes through a mean over places."""
-    return isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1) and module.stride == (1, 1)
+    return isinstance(module, CONVOLUTIONS) and {*module.kernel_size, *module.stride} == {1}
 
 
 def candidates(model: nn.Module) -> str:
     linear, pointwise = layers_of(model, _is_linear), layers_of(model, _is_pointwise)
-    rows = [f"{name} ({layer.in_features} → {layer.out_features})" for name, layer in linear.items()]
+    plain = {name: inner_layer(layer) for name, layer in linear.items()}
+    rows = [f"{name} ({layer.in_features} → {layer.out_features})" for name, layer in plain.items()]
     if not rows:
         rows = [f"{name} (1x1, {layer.in_channels} → {layer.out_channels})" for name, layer in pointwise.items()]
-    return f"Linear layers, last ones first: {', '.join(rows[::-1][:8]) or 'none'}. Name one: split(model, head=...)"
+    if not rows:
+        return "It has no linear layer: name the module that makes its logits, split(model, head=...)"
+    advice = "Name one, or the module that makes the logits: split(model, head=...)"
+    return f"Linear layers, last ones first: {', '.join(rows[::-1][:8])}. {advice}"
 
 
 def layers(model: nn.Module) -> list[Any]:
     """All that could be a head."""
-    return [*layers_of(model, _is_linear).values(), *layers_of(model, _is_pointwise).values()]
-
-
-def only_layer(model: nn.Module) -> str | None:
-    """The name of the one layer that could be the head, if there is but one."""
-    names = {*layers_of(model, _is_linear), *layers_of(model, _is_pointwise)}
-    return names.pop() if len(names) == 1 else None
+    found = {**layers_of(model, _is_linear), **layers_of(model, _is_pointwise)}
+    return [inner_layer(layer) for layer in found.values()]

@@ -8,6 +8,7 @@ head's own shell hands its input on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import MethodType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -87,7 +88,14 @@ def _without_head(kind: Any, own: tuple[str, ...]) -> type:
 
 def _rebound(name: str) -> property:
     """A method of the module, as one of whoever asks."""
-    return property(lambda self: MethodType(self.__dict__[name].__func__, self))
+
+    def method(self: Any) -> Any:
+        value = self.__dict__[name]
+        if isinstance(value, partial):
+            return partial(value.func, self, *value.args[1:], **value.keywords)
+        return MethodType(value.__func__, self)
+
+    return property(method)
 
 
 def _through(kind: Any, own: tuple[str, ...]) -> type:
@@ -104,6 +112,9 @@ def _through(kind: Any, own: tuple[str, ...]) -> type:
 
 
 def _is_method(value: Any, module: nn.Module) -> bool:
+    """Bound to the module; by functools.partial, as the hooks of accelerate are, too."""
+    if isinstance(value, partial):
+        return value.args[:1] == (module,)
     return isinstance(value, MethodType) and value.__self__ is module
 
 
@@ -116,7 +127,9 @@ def _require_open(module: nn.Module) -> None:
         raise ValueError("DataParallel copies a model to its devices: split model.module, or use one device")
     forward = vars(module).get("forward")
     if forward is not None and not _is_method(forward, module):
+        hooked = "accelerate.hooks.remove_hook_from_module(model, recurse=True) takes it away; or "
         raise ValueError(
-            f"the forward of this {name} was replaced by a function that holds the model with its head: split the "
-            "model first, or let forward be a method: model.forward = types.MethodType(function, model)"
+            f"the forward of this {name} was replaced by a function that holds the model with its head: "
+            f"{hooked if hasattr(module, '_old_forward') else ''}split the model first, or let forward be a method: "
+            "model.forward = types.MethodType(function, model)"
         )

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from poise.classifier import alike, check_input, may_look, unknown_ids, unnoticed
+from poise.classifier import alike, check_input, may_look, spared_buffers, unknown_ids, unnoticed
 from poise.models.ending import OWN, Pass, fault, observed
-from poise.models.heads import candidates, find_head, known_head, only_layer
+from poise.models.heads import CONVOLUTIONS, find_head, known_head
 from poise.models.shells import is_compiled, shell_of, way_of
 from poise.outputs import logits_of
 from poise.tokens import Input, Tokens
@@ -78,7 +78,10 @@ class SplitClassifier(nn.Module):
     def head(self) -> Callable[[Tensor], Tensor]:
         """The layer itself; a 1x1 convolution, as some networks have it, works on vectors."""
         layer = self.model.get_submodule(self.head_name)
-        return (lambda z: layer(z[:, :, None, None]).flatten(1)) if isinstance(layer, nn.Conv2d) else layer
+        if not isinstance(layer, CONVOLUTIONS):
+            return layer
+        places = [None] * len(layer.kernel_size)
+        return lambda z: layer(z[:, :, *places]).flatten(1)
 
     def embed(self, x: Input) -> Tensor:
         """z: what reaches the head."""
@@ -101,7 +104,7 @@ class SplitClassifier(nn.Module):
         self._left -= self._left > 0
 
     def forward(self, x: Input) -> Tensor:
-        return _logits(self.call(self.model, x))
+        return _with_classes(_logits(self.call(self.model, x)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_shell", "_way")}
@@ -135,13 +138,14 @@ class SplitClassifier(nn.Module):
         head = getattr(head, "_orig_mod", head)
 
         def run(x: Input) -> Any:
-            return self.call(self.model, x)
+            with spared_buffers(self.model):  # or a pass would see what the last one wrote
+                return self.call(self.model, x)
 
         with unnoticed(self, x):
             some, first = self._first(run, head, x)
             wrong = fault(run, self.model, head, some, first)
-            if not wrong and (made := self._try(some, first.logits)) is not None:
-                wrong = made
+            if not wrong and not self._is_made(some, first):
+                wrong = f"more comes after it. {OWN}"
         if wrong:
             raise ValueError(f"{self.head_name!r} is not the model's last layer: {wrong}")
         return first.plain
@@ -155,16 +159,19 @@ class SplitClassifier(nn.Module):
         except RuntimeError:
             return x, observed(run, head, x)
 
-    def _try(self, x: Input, whole: Tensor) -> str | None:
-        """What is wrong with head(embed(x)); None where it is what the model gives."""
+    def _is_made(self, x: Input, first: Pass) -> bool:
+        """Whether head(embed(x)) is what the model gave."""
         try:
-            if alike(self.head(self._embed(x)), whole):
-                return None
-        except (RuntimeError, AttributeError, TypeError):  # the shapes of a wrong head do not fit
-            pass
-        if only_layer(self.model) == self.head_name:
-            return f"more comes after it. {OWN}"
-        return f"what it gives is not what the model gives. {candidates(self.model)}"
+            with spared_buffers(self.model):
+                made = self.head(self._embed(x))
+        except (RuntimeError, AttributeError, TypeError):  # what comes after the head does not fit what it is given
+            return False
+        return alike(made, _with_classes(first.logits), first.outputs[-1].dtype)
+
+
+def _with_classes(logits: Tensor) -> Tensor:
+    """[B, L]; a model of a single logit may give [B]."""
+    return logits[:, None] if logits.ndim == 1 else logits
 
 
 def _logits(output: Any) -> Tensor:

@@ -119,6 +119,9 @@ def embed_view(model: Classifier, view: Input, statistics: Statistics) -> Tensor
     "running"  the running ones, as at test time, and leaves them alone (eval mode: no dropout either);
     "batch"    those of its own batch, and leaves the running ones alone (train mode: dropout stays on);
     "moving"   those of its own batch, and moves the running ones, as a loop does that never asked.
+
+    A model that checkpoints activations in eval mode too needs "moving": it runs again in the backward pass, when the
+    mode of the view is over, and torch raises a CheckpointError.
     """
     if statistics == "moving":
         return model.embed(view)
