@@ -8,8 +8,8 @@ Axes: B examples, E embedding, L classes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakSet
@@ -217,15 +217,17 @@ def may_look() -> bool:
 
 
 @contextmanager
-def unnoticed(model: Classifier | nn.Module, x: Input) -> Iterator[None]:
-    """The model in eval mode, without gradients; what was compiled runs as it was before, for two examples would have
-    it compiled again; random numbers that are drawn inside are not missed outside."""
+def unnoticed(
+    model: Classifier | nn.Module, x: Input, mode: Callable[[Any], AbstractContextManager[None]] | None = None
+) -> Iterator[None]:
+    """The model in eval mode, or another, without gradients; what was compiled runs as it was before, for two examples
+    would have it compiled again; random numbers that are drawn inside are not missed outside."""
     place = device_of(x)
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng([place] if place.type == "cuda" else []))
         if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(evaluating(model))
+        stack.enter_context((mode or evaluating)(model))
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.no_grad())
         yield

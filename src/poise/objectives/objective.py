@@ -7,7 +7,8 @@ Axes: B examples, L classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 from weakref import WeakSet
@@ -17,7 +18,17 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointError
 
 from poise.choices import require_choice, require_number, require_whole
-from poise.classifier import Classifier, Forward, alike, evaluating, gradient_of, may_look, unnoticed, untracked
+from poise.classifier import (
+    Classifier,
+    Forward,
+    alike,
+    evaluating,
+    gradient_of,
+    may_look,
+    spared_buffers,
+    unnoticed,
+    untracked,
+)
 from poise.schedules import Schedule, as_schedule, moves
 from poise.tokens import Input, concatenate
 
@@ -119,15 +130,11 @@ def embed_view(model: Classifier, view: Input, statistics: Statistics) -> Tensor
     "running"  the running ones, as at test time, and leaves them alone (eval mode: no dropout either);
     "batch"    those of its own batch, and leaves the running ones alone (train mode: dropout stays on);
     "moving"   those of its own batch, and moves the running ones, as a loop does that never asked.
-
-    A model that checkpoints activations in eval mode too needs "moving": it runs again in the backward pass, when the
-    mode of the view is over, and torch raises a CheckpointError.
     """
     if statistics == "moving":
         return model.embed(view)
-    if statistics == "running":
-        _check_recomputing(model, view)
-    with evaluating(model) if statistics == "running" else untracked(model):
+    _check_recomputing(model, view, statistics)
+    with _MODES[statistics](model):
         return model.embed(view)
 
 
@@ -139,27 +146,33 @@ def embed_pair(model: Classifier, near: Input, far: Input, statistics: Statistic
     return z_near, z_far
 
 
-_recomputed: WeakSet[nn.Module] = WeakSet()
+_MODES: dict[str, Callable[[Any], AbstractContextManager[None]]] = {"running": evaluating, "batch": untracked}
+_INSTEAD = {
+    "running": 'checkpoint only while self.training is True, or use statistics="batch"',
+    "batch": 'leave batch norm out of them, or use statistics="moving"',
+}
+_recomputed: dict[str, WeakSet[nn.Module]] = {statistics: WeakSet() for statistics in _MODES}
 
 
-def _check_recomputing(model: Any, view: Input) -> None:
+def _check_recomputing(model: Any, view: Input, statistics: Statistics) -> None:
     """Once for each model: the gradients of a view do not depend on the mode in which the backward pass runs.
 
-    Layers under activation checkpointing run again there, when the model is in train mode again. With dropout or batch
-    norm among them, these would be the gradients of another view."""
-    model = model if isinstance(model, nn.Module) else getattr(model, "model", None)
-    if not isinstance(model, nn.Module) or model in _recomputed or not may_look() or not _has_modes(model):
+    Layers under activation checkpointing run again there, when the mode of the view is over. With dropout or batch norm
+    among them, these would be the gradients of another view."""
+    model, seen = model if isinstance(model, nn.Module) else getattr(model, "model", None), _recomputed[statistics]
+    if not isinstance(model, nn.Module) or model in seen or not may_look() or not _has_modes(model):
         return
     try:
-        same = all(alike(outside, inside) for inside, outside in _gradients_by_mode(model, view))
+        pairs = _gradients_by_mode(model, view, statistics)
+        same = all(alike(outside, inside, torch.bfloat16) for inside, outside in pairs)  # autocast may be on
     except CheckpointError:  # torch itself sees that other layers ran
         same = False
     if not same:
         raise ValueError(
-            'checkpointed layers would run again in train mode, after a view that statistics="running" ran in eval '
-            'mode: checkpoint only while self.training is True, or use statistics="batch"'
+            f"checkpointed layers run again in the backward pass, without the mode of a view on {statistics} "
+            f"statistics, and would give other gradients: {_INSTEAD[statistics]}"
         )
-    _recomputed.add(model)
+    seen.add(model)
 
 
 def _has_modes(model: nn.Module) -> bool:
@@ -168,17 +181,17 @@ def _has_modes(model: nn.Module) -> bool:
     return any(module.training and isinstance(module, kinds) for module in model.modules())
 
 
-def _gradients_by_mode(model: Any, view: Input) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each weight's gradient of what a view of two examples gives in eval mode, by a backward pass in eval mode and by
-    one in the model's own."""
+def _gradients_by_mode(model: Any, view: Input, statistics: Statistics) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each weight's gradient of what two examples of a view give, by a backward pass in the mode of the view, and by
+    one after it."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    with unnoticed(model, view), torch.enable_grad():
+    with unnoticed(model, view, _MODES[statistics]), spared_buffers(model), torch.enable_grad():
         try:
             z = model.embed(view[:2]).float().square().sum()
         except Exception:  # two examples are too few for some; a pass that is needed will raise it again
             return
         inside = gradient_of(z, weights, retain_graph=True)
-    with torch.random.fork_rng([z.device] if z.is_cuda else []), untracked(model):
+    with unnoticed(model, view, nullcontext), spared_buffers(model):
         outside = gradient_of(z, weights)
     for first, second in zip(inside, outside, strict=True):
         if first is not None and second is not None:
