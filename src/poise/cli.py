@@ -22,6 +22,7 @@ from poise.commands.report import report
 from poise.commands.sweep import sweep
 from poise.commands.table import table
 from poise.data.errors import DataError
+from poise.extras import TORCH, is_torch
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Feature contrastive learning.")
 app.add_typer(data, name="data")
@@ -65,6 +66,10 @@ def run() -> None:
         app()
     except DataError as error:
         sys.exit(f"poise: {error}")
+    except ModuleNotFoundError as error:
+        if not is_torch(error):
+            raise
+        sys.exit(f"poise: this command {TORCH}")
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
             raise
