@@ -16,6 +16,7 @@ from data_sets import digits, idx_files, write_folder
 from poise import __version__, cli
 from poise.commands.data import data
 from poise.data import cache, catalogue
+from poise.experiments import titles
 
 
 def names_of(group: typer.Typer) -> list[str]:
@@ -88,7 +89,7 @@ def test_an_output_that_is_full_or_closed(words: str) -> None:
 
 def test_a_failure_is_one_sentence_and_exit_code_1(tmp_path: Path, monkeypatch) -> None:
     end = poise(monkeypatch, "data", "get", "mnist", "--from", str(tmp_path / "nowhere"))
-    assert end == f"poise: mnist could not be had. {tmp_path / 'nowhere'}: {tmp_path / 'nowhere'} does not exist"
+    assert end == f"poise: mnist could not be obtained. {tmp_path / 'nowhere'}: {tmp_path / 'nowhere'} does not exist"
 
 
 LONG = "x" * 300
@@ -142,7 +143,7 @@ def test_a_wrong_call_is_exit_code_2(monkeypatch, capsys, words: tuple[str, ...]
 
 def test_nothing_stored_is_said(monkeypatch, capsys) -> None:
     assert poise(monkeypatch, "data", "check") == 0
-    assert capsys.readouterr().out.startswith("nothing is stored in")
+    assert capsys.readouterr().out.startswith("no data sets are stored in")
 
 
 def test_the_module_is_the_command() -> None:
@@ -157,7 +158,7 @@ def test_a_missing_extra_is_named(name: str) -> None:
     code = f"{without}; from poise.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == 'the command line needs a few packages more: pip install ".[cli]" in a clone of Poise\n'
+    assert done.stderr == 'poise: the command line needs more packages: pip install ".[cli]" in a clone of Poise\n'
 
 
 @pytest.mark.parametrize("heavy", ["torch", "numpy"])
@@ -216,6 +217,16 @@ def test_the_help_of_every_command_has_an_example(monkeypatch, capsys, words: tu
     assert "\x1b" not in shown
 
 
+@pytest.mark.parametrize("width", [80, 60])
+@pytest.mark.parametrize("words", [(), ("data",), *COMMANDS], ids=" ".join)
+def test_the_help_of_a_flag_names_no_type(monkeypatch, capsys, words: tuple[str, ...], width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert poise(monkeypatch, *words, "--help") == 0
+    shown = capsys.readouterr().out
+    assert "--help" in shown and "bool" not in shown.lower() and "…" not in shown
+    assert all(len(line) <= width for line in shown.splitlines())
+
+
 def test_lists_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     assert poise(monkeypatch, "list", "--json") == 0
     assert "Table 1" in json.loads(capsys.readouterr().out)["synthetic-mnist"]
@@ -267,7 +278,7 @@ def test_bench_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     assert json.loads(shown) == json.loads((tmp_path / "times.json").read_text())
     assert all(value > 0 for row in json.loads(shown)["seconds"].values() for value in row.values())
     assert poise(monkeypatch, *words, "--out", str(tmp_path / "no" / "x")) == 2  # before anything is measured
-    assert "no is no folder: make it first" in capsys.readouterr().err
+    assert "no is not a folder: create it first" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -278,3 +289,39 @@ def test_a_shell_completes(typed: str, offered: list[str]) -> None:
     code = "import sys; sys.argv = ['poise']; from poise.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True)
     assert (sorted(done.stdout.split()), done.stderr) == (offered, "")
+
+
+CIFAR = ["AugMix", "AugMix+FCL"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("poise reproduce sentiment --method ", ["XE", "FCL"]),
+        ("poise reproduce --method XE cifar10-c --quick --method Aug", CIFAR),
+        ("poise reproduce sentiment noisy-cifar --method Aug", CIFAR),
+        ("poise reproduce --method Aug", CIFAR),
+        ("poise run mine.py --method Aug", CIFAR),
+        ("poise data check bert", ["bert-vocab"]),
+        ("poise audit net.py:net --data sy", ["synthetic-mnist"]),
+        ("poise audit net.py:net --corruptions f", ["fast", "frost", "fog"]),
+        ("poise audit net.py:net --corruptions fog,fr", ["fog,frost"]),
+        ("poise corrupt cifar10 --corruption sp", ["speckle_noise", "spatter"]),
+        ("poise corrupt cifar1", ["cifar10", "cifar100"]),
+        ("poise bench --case r", ["resnet56"]),
+        *((f"poise {name} --device c", ["cpu", "cuda"]) for name in ("reproduce", "run", "sweep", "audit", "bench")),
+    ],
+)
+def test_a_shell_completes_without_torch(typed: str, offered: list[str]) -> None:
+    asked = {"_POISE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    code = "import sys; sys.modules['torch'] = None; sys.argv = ['poise']; from poise.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (offered, "")
+
+
+@pytest.mark.torch
+def test_the_methods_that_a_shell_completes_are_those_of_the_recipes() -> None:
+    from poise.experiments import shelf
+
+    for name in titles.names():
+        assert set(titles.methods([name])) == {method.name for each in shelf.find(name) for method in each.methods}

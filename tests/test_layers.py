@@ -55,6 +55,7 @@ CONTRACTS = {
         "audited",
         "auditing",
         "clusters",
+        "completing",
         "corrupting",
         "finished",
         "fitted",

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from poise.extras import TORCH, is_torch
+
 __version__ = "0.1.0"
 
 # Names are imported when they are asked for, so that the command line starts without torch; __init__.pyi is for readers
@@ -48,7 +50,12 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'poise' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        if not is_torch(error):
+            raise
+        raise ModuleNotFoundError(f"poise.{name} {TORCH}", name="torch") from None
     globals()[name] = value
     return value
 

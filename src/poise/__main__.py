@@ -26,7 +26,7 @@ def main() -> None:
         KeyboardInterrupt,
     ):  # the latter from a library that answers Ctrl-C itself while it is imported
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the way out is short: nothing more needs to be said
-        print("poise: interrupted; what is whole is kept, and the same command goes on from there", file=sys.stderr)
+        print("poise: interrupted. Finished work is saved; run the same command to continue.", file=sys.stderr)
         sys.exit(130)
 
 
@@ -38,7 +38,7 @@ def _run() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich", "numpy"):
             raise
-        sys.exit(f"the command line needs a few packages more: {install('cli')}")
+        sys.exit(f"poise: the command line needs more packages: {install('cli')}")
 
 
 def _nowhere() -> TextIO:

@@ -19,21 +19,23 @@ from poise.commands.bench import bench
 from poise.commands.corrupt import corrupt
 from poise.commands.data import data
 from poise.commands.report import report
+from poise.commands.results import Command, Group
 from poise.commands.sweep import sweep
 from poise.commands.table import table
 from poise.data.errors import DataError
+from poise.extras import TORCH, is_torch
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Feature contrastive learning.")
+app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, help="Feature contrastive learning.")
 app.add_typer(data, name="data")
-app.command("list")(reproduce.list_experiments)
-app.command()(reproduce.reproduce)
-app.command()(reproduce.run)
-app.command()(sweep)
-app.command()(table)
-app.command()(report)
-app.command()(audit)
-app.command()(corrupt)
-app.command()(bench)
+app.command("list", cls=Command)(reproduce.list_experiments)
+app.command(cls=Command)(reproduce.reproduce)
+app.command(cls=Command)(reproduce.run)
+app.command(cls=Command)(sweep)
+app.command(cls=Command)(table)
+app.command(cls=Command)(report)
+app.command(cls=Command)(audit)
+app.command(cls=Command)(corrupt)
+app.command(cls=Command)(bench)
 
 
 def _say_version(asked: bool) -> None:
@@ -52,7 +54,8 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Of Poise and of torch.")
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the versions of Poise and torch."),
     ] = False,
 ) -> None:
     """What goes before a command."""
@@ -65,6 +68,10 @@ def run() -> None:
         app()
     except DataError as error:
         sys.exit(f"poise: {error}")
+    except ModuleNotFoundError as error:
+        if not is_torch(error):
+            raise
+        sys.exit(f"poise: this command {TORCH}")
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
             raise

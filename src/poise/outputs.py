@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 
 _RETURN = "let it return its logits, alone, as the first of a tuple, or under the name 'logits'"
@@ -23,6 +24,13 @@ def logits_of(out: Any) -> Tensor:
         return next(iter(tensors.values()))
     of = f" of {', '.join(map(str, held))}" if held else ""
     raise TypeError(f"the model gives a {type(out).__name__}{of}: {_RETURN}")
+
+
+def both_classes(logits: Tensor) -> Tensor:
+    """[B, L]. One logit per example, [B, 1] or [B], is the log-odds of class 1: the 0 of class 0 goes before it."""
+    if logits.ndim == 1 and logits.is_floating_point():  # whole numbers would be classes
+        logits = logits[:, None]
+    return F.pad(logits, (1, 0)) if logits.ndim == 2 and logits.shape[1] == 1 else logits
 
 
 def _parts(out: Any) -> dict[Any, Any]:

@@ -199,3 +199,32 @@ def test_a_file_of_torchscript_is_a_program(tmp_path: Path) -> None:
         load_model(str(plain), trust=True, **ways)
     found = load_model(str(whole), trust=True, **ways).model
     torch.testing.assert_close(found.head(found.embed(X)), WithEmbed()(X))
+
+
+class OneLogit(nn.Module):
+    """With embed and head of its own; logits [B, 1], or [B]."""
+
+    def __init__(self, squeezes: bool) -> None:
+        super().__init__()
+        self.body, self.last, self.squeezes = deepcopy(BODY), nn.Linear(32, 1), squeezes
+
+    def embed(self, x: Tensor) -> Tensor:
+        return self.body(x)
+
+    def head(self, z: Tensor) -> Tensor:
+        return self.last(z)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logit = self.head(self.embed(x))
+        return logit.squeeze(1) if self.squeezes else logit
+
+
+@pytest.mark.parametrize("squeezes", [False, True])
+def test_one_logit_is_the_log_odds_of_class_1(squeezes: bool) -> None:
+    model = OneLogit(squeezes)
+    found = poise.audit(model, [(X, Y % 2)], corruptions="none")
+    right = (model(X).flatten() > 0) == (Y % 2 == 1)
+    assert found.facts["model"]["classes"] == 2
+    assert found.facts["numbers"]["accuracy"]["value"] == pytest.approx(float(right.float().mean()))
+    with pytest.raises(ValueError, match="label 2 is out of range: the model has 2 classes"):
+        poise.audit(model, [(X, Y % 2 + 1)], corruptions="none")

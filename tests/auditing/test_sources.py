@@ -115,7 +115,7 @@ def test_a_poise_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match="another network"):
         model(str(tmp_path), network="LeNet(num_classes=5)")
     for wrong in ("LeNet", "LeNet(num_classes=len('x'))", "Net(1)", "LeNet(size=2)"):
-        with pytest.raises(AuditError, match=r"no network|cannot be built"):
+        with pytest.raises(AuditError, match=r"invalid network|cannot be built"):
             build(wrong)
 
 
@@ -129,7 +129,9 @@ def test_a_kept_model_names_its_own_network(tmp_path: Path) -> None:
         model(str(tmp_path / "gone.safetensors"))
     for header in (None, {"poise": "{"}, {"poise": "[]"}, {"poise": '{"network": "LeNet"}'}):
         save_file(kept.state_dict(), tmp_path / "bare.safetensors", header)
-        with pytest.raises(AuditError, match=r"nor a recipe beside it names its network: say it, as --network 'resnet"):
+        with pytest.raises(
+            AuditError, match=r"nor a recipe beside it names its network: give it, such as --network 'resnet"
+        ):
             model(str(tmp_path / "bare.safetensors"))
 
 
@@ -339,12 +341,12 @@ def test_sentences_with_a_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "bad.tsv").write_text("a\tb\n1\n")
     for work, sentence in (
         (lambda: open_texts(str(tmp_path / "r.tsv"), "body", None, []), "--text-column"),
-        (lambda: open_texts(str(tmp_path / "r.tsv"), None, None, ["up", "left"]), "'down' is no class"),
-        (lambda: read_rows(tmp_path / "bad.jsonl"), "line 2 is no JSON"),
+        (lambda: open_texts(str(tmp_path / "r.tsv"), None, None, ["up", "left"]), "'down' is not a class"),
+        (lambda: read_rows(tmp_path / "bad.jsonl"), "line 2 is not JSON"),
         (lambda: read_rows(tmp_path / "bad.tsv"), "line 2 has 1 fields"),
         (lambda: read_rows(tmp_path / "r.txt"), "must be a .tsv"),
-        (lambda: open_tokenizer(tmp_path / "none.json", 16), "no file and no folder"),
-        (lambda: open_tokenizer(tmp_path / "r.jsonl", 16), "is no tokenizer"),
+        (lambda: open_tokenizer(tmp_path / "none.json", 16), "neither a file nor a folder"),
+        (lambda: open_tokenizer(tmp_path / "r.jsonl", 16), "is not a tokenizer"),
     ):
         with pytest.raises(AuditError, match=sentence):
             work()

@@ -45,7 +45,7 @@ def test_slurm_a_killed_worker_costs_what_came_after_the_checkpoint(tmp_path: Pa
         done = subprocess.run(call, env=own, capture_output=True, text=True, check=False, timeout=200, cwd=ROOT)
     assert (done.returncode, (tmp_path / "killed").exists()) == (0, True), done.stderr[-3000:]
     assert done.stdout == f"{tmp_path / 'runs' / 'blobs'}: 2 finished\n"
-    assert "poise: another process of this run was lost: torchrun starts all of them again" in done.stderr
+    assert "poise: another process of this run was lost: torchrun restarts all of them" in done.stderr
     assert "Traceback" not in done.stderr
     straight, killed = record(tmp_path / "runs", "fcl"), record(tmp_path / "runs", "killed")
     assert straight["engine"] == "eager, float32, 2 processes, synchronised batch norm"
@@ -86,5 +86,5 @@ def test_kubernetes_two_pods_train_what_one_process_trains(tmp_path: Path) -> No
     assert two["classes"] == one["classes"]
     assert record(tmp_path / "two", "fcl")["log"][3]["loss"]["contrast"] > 0
     (tmp_path / "two/blobs/xe/seed-00/record.json").unlink()
-    with pytest.raises(TrainingError, match="begun by 2 processes, not 1: go on with as many"):
+    with pytest.raises(TrainingError, match="started by 2 processes, not 1: continue with as many"):
         Runner(EXPERIMENT, tmp_path / "two", torch.device("cpu")).run(["XE"], [0])

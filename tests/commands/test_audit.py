@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from audit_command import poise
+from safetensors.torch import save_file
 
 from poise import cli
 
@@ -66,7 +68,7 @@ def test_one_model(home: Path, monkeypatch, capsys) -> None:
     assert "of 40 examples" in shown.err
     conditions = ("--fail-if", "noise_accuracy<1.1", "--fail-if", "accuracy>2")
     end = poise(monkeypatch, "nets.py:network", *FEW, *conditions, "--quiet")
-    assert end == "poise: failed, since nets.py:network: noise_accuracy<1.1" and capsys.readouterr().err == ""
+    assert end == "poise: failed: nets.py:network: noise_accuracy<1.1" and capsys.readouterr().err == ""
 
 
 @pytest.mark.miniature
@@ -92,7 +94,7 @@ def test_two_models(home: Path, monkeypatch, capsys) -> None:
         (("nets.py:network", "--data", "words.tsv"), "need a tokenizer"),
         (("nets.py:network", *FEW, "--slice", "when"), "no column is called 'when': there are site"),
         (("nets.py:network", *FEW, "--out", "taken"), "taken holds something else"),
-        (("nets.py:network", *FEW, "--sentence", "a b"), "--sentence needs data of sentences"),
+        (("nets.py:network", *FEW, "--sentence", "a b"), "--sentence needs --data with sentences"),
         (("nets.py:network", *FEW, "--head", "7"), "has no layer '7'"),
         (("nets.py:blind", *FEW), "the model gives no gradients: take no_grad"),
         (("nets.py:asking", *FEW), "nets.py:asking raised TypeError: asking() missing 1 required"),
@@ -193,3 +195,19 @@ def test_a_disk_that_fills_up_has_no_part_of_an_audit(home: Path, monkeypatch) -
         assert not list(out.iterdir())
     finally:
         subprocess.run(["umount", str(out)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("nets.py:network", "--fail-if", "nonsense"), 2, "invalid condition 'nonsense': write it as"),
+        (("net.safetensors", "--network", "LeNet"), 1, "invalid network 'LeNet': write it as LeNet(num_classes=10)"),
+    ],
+)
+def test_a_wrong_word_is_a_sentence_without_asserts(home: Path, words, code: int, sentence: str) -> None:
+    """Under python -O there are none."""
+    save_file({"weight": torch.zeros(1)}, home / "net.safetensors")
+    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    command = [sys.executable, "-O", "-m", "poise", "audit", *words, "--data", "test.npz"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == code and sentence in done.stderr and "Traceback" not in done.stderr

@@ -87,7 +87,7 @@ def test_a_table(home: Path, monkeypatch, capsys) -> None:
     assert found["data"]["shape"] == [6] and found["examples"] == 80
     assert found["data"]["feature_names"] == list("abcdef")
     assert "c: utility" in (home / "audit" / "index.html").read_text()
-    assert found["notes"][0] == "--size means nothing for a table" and "standardized" in found["notes"][1]
+    assert found["notes"][0] == "--size has no effect on a table" and "standardized" in found["notes"][1]
     assert found["telling"][0]["source"].startswith("row ")
     rows = [line.split(",") for line in (home / "audit" / "examples.csv").read_text().splitlines()]
     labels = {row[1]: int(row[2]) for row in rows[1:]}
@@ -108,7 +108,7 @@ def test_a_damaged_picture_is_left_out_counted_and_named(home: Path, monkeypatch
     found = facts(home)
     assert found["examples"] == 29 and found["telling"][0]["source"].endswith(".png")
     assert found["notes"][:2] == [
-        "--tokenizer means nothing for pictures",
+        "--tokenizer has no effect on pictures",
         "1 picture could not be read, and left out: c0/00.png",
     ]
     assert found["telling"][0]["source"] in (home / "audit" / "index.html").read_text()
@@ -196,7 +196,7 @@ def test_sentences_that_are_too_long_and_models_that_read_others(home: Path, mon
     (home / "r.tsv").write_text("text\tlabel\n" + "".join(f"{line}\t{n % 2}\n" for n, line in enumerate(lines)))
     assert poise(monkeypatch, "one", "--data", "r.tsv", "--probes", "8", "--normalize", "half") == 0
     found = facts(home)
-    assert found["notes"][0] == "--normalize and --probes mean nothing for text"
+    assert found["notes"][0] == "--normalize and --probes have no effect on text"
     assert found["notes"][1] == "2 of 6 sentences were cut to 16 tokens: the model takes no more"
     assert found["telling"][0]["source"].startswith("row ")
     for words, sentence in {

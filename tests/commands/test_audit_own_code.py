@@ -49,6 +49,15 @@ def one_logit():
     return Ending(nn.Identity(), classes=1)
 def squeezed():
     return Ending(Once(lambda logits: logits.squeeze(1)), classes=1)
+class Halves(Ending):
+    def __init__(self):
+        super().__init__(nn.Identity(), classes=1)
+    def embed(self, x):
+        return self.body(x)
+    def head(self, z):
+        return self.fc(z)
+def own_halves():
+    return Halves()
 def stuck():
     try:
         signal.raise_signal(signal.SIGINT)
@@ -109,7 +118,7 @@ def test_what_is_the_same_model_has_the_same_audit(home: Path, monkeypatch, name
     assert numbers[0] == numbers[1]
 
 
-@pytest.mark.parametrize("name", ["one_logit", "squeezed"])
+@pytest.mark.parametrize("name", ["one_logit", "squeezed", "own_halves"])
 def test_one_logit_for_two_classes(home: Path, monkeypatch, name: str) -> None:
     """As the same model with the logits 0 and z."""
     with np.load(home / "test.npz") as stored:

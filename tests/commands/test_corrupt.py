@@ -117,9 +117,9 @@ def test_a_contact_sheet(tmp_path: Path, monkeypatch) -> None:
         (("cifar10", "--out", "o", "--device", "meta"), "device 'meta': the corruptions run on cpu and cuda"),
         (("cifar10", "--out", "o", "--device", "mps"), "device 'mps': the corruptions run on cpu and cuda"),
         (("cifar10", "--out", "o", "--device", "cuda:99"), "device 'cuda:99': there is none here"),
-        (("cifar10", "--out", "o", "--labels", "y.npy"), "labels go with an .npy of images"),
-        (("photos", "--out", "o", "--labels", "y.npy", "--profile", "cifar"), "labels go with an .npy of images"),
-        (("photos", "--out", "o"), "for pictures name one of cifar, tiny, imagenet"),
+        (("cifar10", "--out", "o", "--labels", "y.npy"), "needs an .npy of images, and --out"),
+        (("photos", "--out", "o", "--labels", "y.npy", "--profile", "cifar"), "needs an .npy of images, and --out"),
+        (("photos", "--out", "o"), "for pictures choose one of cifar, tiny, imagenet"),
         (("photos", "--out", "photos/o", "--profile", "cifar"), "choose a folder outside"),
         (("large.npy", "--out", "o"), "no profile is made for 40 x 40 pixels"),
         (("cifar10", "--sheet", "o.gif"), "o.gif must end with one of .png, .jpg, .jpeg"),
@@ -185,7 +185,7 @@ def test_a_failed_sheet_leaves_no_file(tmp_path: Path, monkeypatch) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 63, 63, 3), np.uint8))
     for words, sentence in (
         (("--sheet", tmp_path / "s.png"), "frost of this profile covers at most 62 x 104 pixels"),
-        (("--sheet", tmp_path / "s.png", "--image", 1), "image 1 is not there: they are counted from 0 to 0"),
+        (("--sheet", tmp_path / "s.png", "--image", 1), "there is no image 1: they are counted from 0 to 0"),
     ):
         assert sentence in str(poise(monkeypatch, tmp_path / "x.npy", "--profile", "cifar", *words))
 
@@ -274,6 +274,6 @@ def test_ctrl_c_leaves_whole_files_and_goes_on(tmp_path: Path) -> None:
         time.sleep(0.02)
     run.send_signal(signal.SIGINT)
     _, error = run.communicate(timeout=60)
-    assert run.returncode == 130 and error.startswith("poise: interrupted; what is whole is kept")
+    assert run.returncode == 130 and error.startswith("poise: interrupted. Finished work is saved")
     names = sorted(path.name for path in (tmp_path / "c").iterdir())
     assert names == ["contrast.npy", "corruption.json"]

@@ -29,7 +29,7 @@ def test_a_helper_starts_no_helpers(words: list[str], monkeypatch: pytest.Monkey
 def test_seeds_are_how_many_or_which() -> None:
     assert list(seeds_of("3")) == [0, 1, 2] and list(seeds_of("3-4")) == [3, 4] and list(seeds_of("2-2")) == [2]
     for wrong in ("0", "4-3", "-2", "3-", "1,2", "x", ""):
-        with pytest.raises(typer.BadParameter, match="say how many, as 5, or which, as 3-4"):
+        with pytest.raises(typer.BadParameter, match="give how many, such as 5, or which, such as 3-4"):
             seeds_of(wrong)
 
 
@@ -69,7 +69,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing_half_written(small_disk: P
     end = str(ended(monkeypatch, "run", FILE, "--out", small_disk, "--device", "cpu", "--quiet"))
     assert end.startswith(f"poise: {small_disk}/models/") and "\n" not in end
     assert (
-        "cannot be written (No space left on device): the run has no checkpoint yet; free some space, and the same"
+        "cannot be written (No space left on device): the run has no checkpoint yet; free some space, then run the same"
         in end
     )
     assert not list(small_disk.rglob("*.part"))
@@ -169,7 +169,7 @@ def test_what_a_file_prints_is_not_in_the_document(tmp_path: Path, monkeypatch, 
         (("run", "tests/miniature.py", "--seeds", "0"), "--seeds"),
         (("run", "tests/miniature.py", "--jobs", "0"), "--jobs"),
         (("tabel", "x"), "Did you mean 'table'?"),
-        (("data", "get", "nmist"), "no set is called 'nmist': did you mean 'mnist'?"),
+        (("data", "get", "nmist"), "no data set is called 'nmist': did you mean 'mnist'?"),
         (("bench", "--case", "lent"), "no case is called 'lent': did you mean 'lenet'?"),
         (("bench", "--share", "0.001"), "batch_size=128 must lie between 1 and"),
         (("run", "tests/miniature.py", "--device", "gpu"), "device 'gpu'"),
@@ -205,4 +205,4 @@ def test_a_loss_that_is_not_finite_is_said_with_its_run(tmp_path: Path, monkeypa
     (tmp_path / "exploding.py").write_text(EXPLODING)
     words = ("--out", tmp_path, "--method", "XE", "--device", "cpu", "--quiet")
     end = str(ended(monkeypatch, "run", tmp_path / "exploding.py", *words))
-    assert end.startswith("poise: XE, seed 0: xe is not finite at step")
+    assert end.startswith("poise: XE (seed 0): xe is not finite at step")

@@ -63,7 +63,7 @@ def test_runs_that_were_only_validated_have_no_table(tmp_path: Path, monkeypatch
     described = json.loads((folder / "experiment.json").read_text())
     described["details"] = {"fog": [{"name": "fog", "of": ["fog/1"]}]}
     (folder / "experiment.json").write_text(json.dumps(described))
-    said = f"poise: {tmp_path} holds no run that was tested, as those of a sweep are not: see its sweep.html"
+    said = f"poise: {tmp_path} has no tested runs (those of a sweep are not tested: see its sweep.html)"
     assert poise(monkeypatch, "table", tmp_path) == said
 
 
@@ -89,12 +89,12 @@ def test_one_document_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     assert poise(monkeypatch, "table", folder, "--json", "--out", tmp_path / "x.json") == 0
     assert capsys.readouterr().out == "" and (tmp_path / "x.json").read_text() == shown
     assert poise(monkeypatch, "table", folder, "--json", "--format", "csv") == 2
-    assert "--json and --format csv are two formats: take one" in capsys.readouterr().err
+    assert "--json and --format csv are two formats: choose one" in capsys.readouterr().err
 
 
 def test_where_a_page_cannot_be_written_another_place_is_asked_for(tmp_path: Path, monkeypatch) -> None:
     folder = mnist(tmp_path)
-    places = {tmp_path / "no/x.html": "make its folder first", tmp_path: "choose another --out"}
+    places = {tmp_path / "no/x.html": "create its folder first", tmp_path: "choose another --out"}
     for place, remedy in places.items():
         end = str(poise(monkeypatch, "report", folder, "--out", place))
         assert end.startswith(f"poise: {place} cannot be written: ") and end.endswith(f"; {remedy}")

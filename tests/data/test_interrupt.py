@@ -12,7 +12,7 @@ from data_sets import Server, digits, idx_files, tar_bytes
 
 from poise.data.packages import Package
 
-SENTENCE = "poise: interrupted; what is whole is kept, and the same command goes on from there\n"
+SENTENCE = "poise: interrupted. Finished work is saved; run the same command to continue.\n"
 COMMAND = """
 import dataclasses, sys
 from data_sets import digits

@@ -170,7 +170,7 @@ def test_waiting_for_another_process_is_told(offer, tmp_path: Path) -> None:
         thread.start()
         assert waiting.wait(20)
     thread.join(20)
-    assert told[0] == "waiting for another process that gets mnist"
+    assert told[0] == "waiting for another process to get mnist"
     assert set(told[1:]) == {"reading mnist"}
 
 

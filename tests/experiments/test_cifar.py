@@ -152,8 +152,8 @@ def test_a_run_that_is_out_of_time_goes_on(data: Path) -> None:
     stops = [event.what for event in straight]
 
     heard = run(data, noisy, ["XE"], share_trunks=False, deadline=Soon(looks=1))
-    assert heard[-1].what == "stops: the time is over after epoch 1 of 2: the same command goes on"
-    assert run(data, noisy, ["XE"])[-1].what == stops[-1] == "is finished"
+    assert str(heard[-1]).endswith(": the time limit was reached after epoch 1 of 2; run the same command to continue")
+    assert run(data, noisy, ["XE"])[-1].what == stops[-1] == "finished"
     assert (
         record(data, "noisy-cifar10-quick", "xe")["scores"]
         == record(data / "straight", "noisy-cifar10-quick", "xe")["scores"]
@@ -314,7 +314,7 @@ def test_one_compiled_step_serves_all_seeds_and_methods_with_the_same_passes() -
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("reproduce", "noisy-cifar10", "--quick", "--compressed"), "--compressed and --quick are two versions"),
+        (("reproduce", "noisy-cifar10", "--quick", "--compressed"), "--compressed and --quick exclude each other"),
         (("reproduce", "synthetic-mnist", "--compressed"), "synthetic-mnist has no compressed version"),
         (("reproduce", "noisy-cifar11"), "did you mean 'noisy-cifar10'"),
         (("reproduce", "noisy-cifar", "--method", "PG"), "no method is called 'PG'"),

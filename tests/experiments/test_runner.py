@@ -71,7 +71,7 @@ def test_what_is_finished_is_left(tmp_path: Path) -> None:
     run(tmp_path, methods=["XE"], seeds=[0])
     before = (tmp_path / "blobs/xe/seed-00/record.json").stat().st_mtime_ns
     heard = run(tmp_path, methods=["XE"], seeds=[0])
-    assert [event.what for event in heard] == ["is finished"]
+    assert [event.what for event in heard] == ["finished"]
     assert (tmp_path / "blobs/xe/seed-00/record.json").stat().st_mtime_ns == before
 
 
@@ -97,7 +97,7 @@ def test_a_shared_trunk_changes_nothing_but_the_work(tmp_path: Path) -> None:
         assert one["scores"] == other["scores"] and one["classes"] == other["classes"]
         assert [entry["loss"] for entry in one["log"]] == [entry["loss"] for entry in other["log"]]
         assert (one["trunk"], other["trunk"]) == ({"epochs": 2}, None)
-    trunk = {event.method for event in shared if event.now and "share" in event.what}
+    trunk = {event.method for event in shared if event.now and "shared" in str(event)}
     assert trunk == {"XE"}  # the first to need it trained it
 
 
@@ -173,7 +173,7 @@ def test_a_damaged_record_is_named_and_needs_no_training_once_removed(tmp_path: 
     path = tmp_path / "blobs/xe/seed-00/record.json"
     whole = json.loads(path.read_text())
     path.write_text(path.read_text()[:100])
-    with pytest.raises(TrainingError, match=r"record.json is damaged: remove it, and the run goes on"):
+    with pytest.raises(TrainingError, match=r"record.json is damaged: remove it, and the run continues"):
         run(tmp_path, methods=["XE"], seeds=[0])
     path.unlink()
     run(tmp_path, methods=["XE"], seeds=[0])
@@ -213,7 +213,7 @@ def test_of_two_runners_in_one_folder_each_run_is_trained_by_one(tmp_path: Path)
     ]
     ends = [runner.communicate() for runner in both]
     assert [runner.returncode for runner in both] == [0, 0], ends
-    tested = [line for _, heard in ends for line in heard.splitlines() if line.endswith("is tested")]
+    tested = [line for _, heard in ends for line in heard.splitlines() if line.startswith("testing")]
     assert len(tested) == len(set(tested)) == 6
     (results,) = load(tmp_path / "blobs")
     assert len(results.records) == 6

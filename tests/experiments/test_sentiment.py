@@ -186,7 +186,7 @@ def test_a_file_without_a_fitting_table_is_named(tmp_path: Path) -> None:
     named = Embeddings(str(tmp_path / "two.safetensors"), tensor="b")
     assert pretrained(named, width=8, **settings).token.weight.shape == (19, 8)
     for name in ("broken.safetensors", "nowhere.safetensors"):
-        with pytest.raises(TrainingError, match=f"{name} is no safetensors file that can be read"):
+        with pytest.raises(TrainingError, match=f"{name} cannot be read as a safetensors file"):
             pretrained(Embeddings(str(tmp_path / name)), **settings)
     for value in (0.0, float("nan")):
         save_file({"a": torch.full((19, 4), value)}, tmp_path / "bad.safetensors")

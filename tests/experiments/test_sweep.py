@@ -44,7 +44,7 @@ def began(out: Path, sweep: Sweep = SWEEP, **options: object) -> list[str]:
     heard: list[str] = []
 
     def listen(event: object) -> None:
-        heard.extend([f"{event.method}, {event.seed}"] if event.what == "is validated" else [])
+        heard.extend([f"{event.method}, {event.seed}"] if event.what == "validating" else [])
 
     search(out, sweep, listen=listen, **options).run()
     return heard
@@ -94,7 +94,7 @@ def test_trials_share_the_trunk_and_more_seeds_run_only_what_is_missing(tmp_path
     assert len(list((tmp_path / "models").glob("*"))) == 1
     assert {json.loads(path.read_text())["trunk"]["epochs"] for path in before} == {2}
     heard = began(tmp_path, sweep, seeds=2)
-    assert sorted(heard) == ["FCL (weight.peak=0.001), 1", "FCL (weight.peak=0.01), 1"]
+    assert sorted(heard) == ["FCL with weight.peak=0.001, 1", "FCL with weight.peak=0.01, 1"]
     assert before.items() <= records(tmp_path).items()
     assert [trial.summary.seeds for trial in load_sweep(tmp_path / "blobs/sweeps/own").trials] == [2, 2]
 
@@ -153,8 +153,8 @@ def test_an_interrupted_trial_goes_on_and_finished_ones_are_left(tmp_path: Path,
     done: list[str] = []
 
     def stop_in_the_second(event: object) -> None:
-        done.extend([event.method] if event.what == "is finished" else [])
-        if done and event.what == "is validated":
+        done.extend([event.method] if event.what == "finished" else [])
+        if done and event.what == "validating":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -191,7 +191,7 @@ def test_killed_and_shared_by_two_processes_every_trial_is_run_once(tmp_path: Pa
     swept = load_sweep(tmp_path / "blobs/sweeps/miniature")
     assert len(swept.scored) == len(swept.trials) == 4
     assert before and before.items() <= records(tmp_path).items()
-    validated = [line for _, heard in ends for line in heard.splitlines() if line.endswith("is validated")]
+    validated = [line for _, heard in ends for line in heard.splitlines() if line.startswith("validating")]
     assert len(validated) == len(set(validated)) == 4 - len(before)
     assert sweep_text(swept) in {out.rsplit("\n", 2)[0] for out, _ in ends}
 

@@ -175,7 +175,7 @@ def test_a_file_of_other_weights_is_not_used(tmp_path: Path) -> None:
 def test_tests_that_are_out_of_time_go_on(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, task, kept = EXPERIMENT.network(), EXPERIMENT.task(), tmp_path / "tested.jsonl"
-    with pytest.raises(OutOfTime, match="after 1 of 2 tests: the same command goes on"):
+    with pytest.raises(OutOfTime, match="after 1 of 2 tests; run the same command to continue"):
         Judge(EXPERIMENT, task, CPU, deadline=Soon(looks=1)).at_the_end(model, kept)
     assert len(kept.read_text().splitlines()) == 2
     judge = Judge(EXPERIMENT, task, CPU)

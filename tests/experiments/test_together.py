@@ -55,7 +55,7 @@ def test_a_method_is_in_all_tables_before_the_next_one_begins(out: Path) -> None
         ("noisy-cifar10-quick", "pg-xe"),
         ("noisy-cifar10-quick", "pg-fcl"),
     ]
-    ends = [event.method for event in heard if event.what == "is finished"]
+    ends = [event.method for event in heard if event.what == "finished"]
     assert ends == ["PG+XE", "PG+XE", "PG+FCL", "PG+FCL"]
 
 
@@ -114,13 +114,13 @@ def test_what_another_process_is_at_is_waited_for_and_the_rest_goes_on(out: Path
         with busy(part_of(experiment, out, 2)):
             running = pool.submit(run_together, [runner], ["XE", "FCL", "PG+XE"], [0])
             said = [heard.get(timeout=60) for _ in range(2)]
-            assert [(event.method, event.what[:9]) for event in said] == [("XE", "waits for"), ("FCL", "waits for")]
-            while heard.get(timeout=60).what != "is finished":
+            assert [(e.method, e.what) for e in said] == [("XE", "waiting to train"), ("FCL", "waiting to train")]
+            while heard.get(timeout=60).what != "finished":
                 pass
             assert runner.record_path(augmented, 0).exists() and not has_checkpoint(part_of(experiment, out, 2))
         assert len(running.result()[runner]) == 3 and has_checkpoint(part_of(experiment, out, 4))
     said = [heard.get() for _ in range(heard.qsize())]
-    assert [event.method for event in said if event.what == "is finished"] == ["XE", "FCL"]
+    assert [event.method for event in said if event.what == "finished"] == ["XE", "FCL"]
 
 
 @pytest.mark.parametrize("what", ["part", "model"])
@@ -131,18 +131,20 @@ def test_who_waits_holds_nothing_and_says_so_once(what: str, out: Path) -> None:
     model = shared_folder(out / "models", experiment, (xe.objective, xe.augment), 0)
     with busy(model if what == "model" else part_of(experiment, out, 2)):
         assert not runner.attempt(xe, 0)
-        assert [event.what for event in heard] == ["waits for another process, which trains what it needs"]
+        assert [str(event) for event in heard] == [
+            "waiting to train XE (seed 0): another process is training what it needs"
+        ]
         assert not runner.attempt(xe, 0, again=True) and len(heard) == 1
         assert not runner.record_path(xe, 0).parent.exists()
     with busy(runner.record_path(xe, 0).parent):
-        assert runner.attempt(xe, 0) and heard[-1].what == "is run by another process"
+        assert runner.attempt(xe, 0) and str(heard[-1]) == "skipping XE (seed 0): another process is running it"
 
 
 def test_nobody_waits_beyond_the_deadline(out: Path) -> None:
     experiment, heard, soon = parting(("FCL", 2)), list[Event](), Soon(looks=2)
     with busy(part_of(experiment, out, 2)):
         assert Runner(experiment, out, CPU, listen=heard.append, deadline=soon).run(["FCL"], [0]) == []
-    assert soon.looked == 3 and [event.what[:5] for event in heard] == ["waits"]
+    assert soon.looked == 3 and [event.what for event in heard] == ["waiting to train"]
 
 
 def test_attempts_come_again_after_the_others_and_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +184,7 @@ def test_where_a_checkpoint_is_damaged_the_one_before_it_is_shared_still(what: s
         damage(model)
     heard.clear()
     runner.run(["CL+Gaussian"], [0])
-    assert epochs_trained(heard) == epochs and any("is damaged" in event.what for event in heard)
+    assert epochs_trained(heard) == epochs and any("is damaged" in str(event) for event in heard)
     one, other = json.loads(before), json.loads(path.read_text())
     assert one["trunk"] == other["trunk"] and one["log"][:2] == other["log"][:2]  # to the second
 
@@ -192,7 +194,7 @@ def test_a_method_that_fails_does_not_keep_the_others_from_being_run(out: Path) 
     known = {method.name: method for method in noisy.methods}
     mad = Method("mad", dataclasses.replace(known["XE+Gaussian"].objective, weight=1e300), known["XE"].augment)
     runner = Runner(dataclasses.replace(noisy, methods=(mad, known["PG+XE"]), groups=()), out, CPU)
-    with pytest.raises(NotFinite, match=r"^mad, seed 0: .* is not finite") as failed:
+    with pytest.raises(NotFinite, match=r"^mad \(seed 0\): .* is not finite") as failed:
         run_together([runner], None, [0, 1])
     assert "seed 1" not in str(failed.value)  # of a method that fails no more seeds are tried
     assert not runner.record_path(mad, 0).exists() and runner.record_path(known["PG+XE"], 0).exists()

@@ -75,7 +75,7 @@ def test_an_experiment_inside_another_keeps_its_records(tmp_path: Path) -> None:
 def test_a_truncated_record_is_named(tmp_path: Path, kept: int) -> None:
     path = path_of(mnist(tmp_path), "FCL", 2)
     path.write_text(path.read_text()[:kept])
-    sentence = refused(tmp_path, str(path), "damaged or cut short", "remove it, and its run goes on")
+    sentence = refused(tmp_path, str(path), "damaged or cut short", "remove it, and its run continues")
     assert "\n" not in sentence
 
 

@@ -162,7 +162,7 @@ def test_damaged_pictures_are_counted_once_and_named(tmp_path: Path) -> None:
     said = "4 damaged pictures were left out (a.jpg, b.jpg, c.jpg, …); the records say which, and why."
     assert said in tables(folder)["main"].notes
     change(path_of(folder, "XE", 0), damaged=["a.jpg"])
-    with pytest.raises(RecordError, match="its 'damaged' is no object"):
+    with pytest.raises(RecordError, match="its 'damaged' is not an object"):
         tables(folder)
 
 

@@ -228,3 +228,18 @@ def test_wrong_calls_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         evaluate(model, (IMAGES, LABELS[:3]))
     with pytest.raises(ValueError, match=r"must return logits \[N, L\]"):
         evaluate(lambda x: x.mean((1, 2, 3)), (IMAGES, LABELS), corruptions=["fog"])
+
+
+def test_one_logit_says_class_1_above_0() -> None:
+    level = IMAGES[:, 0].float().mean() / 255
+
+    def model(x: Tensor) -> Tensor:
+        return (x[:, 0].mean((1, 2)) - level)[:, None]
+
+    def both(x: Tensor) -> Tensor:
+        return torch.stack([torch.zeros(len(x)), model(x)[:, 0]], 1)
+
+    few = {"corruptions": ("fog", "contrast"), "severities": (1, 5)}
+    assert evaluate(model, (IMAGES, LABELS), **few) == evaluate(both, (IMAGES, LABELS), **few)
+    with pytest.raises(ValueError, match="the model tells 2 classes apart, and labels go up to 2"):
+        evaluate(model, (IMAGES, LABELS + 1), **few)

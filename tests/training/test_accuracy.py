@@ -25,3 +25,11 @@ def test_measuring_changes_nothing() -> None:
     examples = blobs(10, 4)
     count_right(model, *on_device(examples.x, examples.y), 3)
     assert model.training and all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_one_logit_says_class_1_above_0() -> None:
+    images = torch.tensor([10, 200, 220, 30], dtype=torch.uint8).view(4, 1, 1, 1)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(1, 1))
+    torch.nn.init.ones_(model[1].weight)
+    torch.nn.init.constant_(model[1].bias, -0.5)
+    assert count_right(model, images, torch.tensor([0, 1, 0, 1]), 2).tolist() == [[1, 2], [1, 2]]

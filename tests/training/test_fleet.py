@@ -134,14 +134,16 @@ def test_noise_is_drawn_for_every_replica_anew() -> None:
     assert torch.equal(parts["xe"], parts["xe"][0].expand(3)) and len(set(parts["contrast"].tolist())) == 3
 
 
-def test_what_cannot_sail_together_is_refused() -> None:
+def test_what_cannot_be_one_fleet_is_refused() -> None:
     first = objectives("FCL")[1]
     with pytest.raises(ValueError, match="differ in the peak of a Ramp only"):
         together([first, replace(first, contrast=InfoNCE(0.5))], CPU)
     noisy = [XEGaussian(Gaussian(0.5), Ramp(peak)) for peak in (0.1, 0.2)]
     with pytest.raises(ValueError, match="differ"):
         together(noisy, CPU)
-    with pytest.raises(ValueError, match="Sequential has statistics of its batches"):
+    with pytest.raises(
+        ValueError, match="Sequential has batch norm or other buffers, which are not supported in fleets"
+    ):
         Replicas([nn.Sequential(nn.BatchNorm2d(3))])
     select = TopBottom(k=4)
     assert together([replace(first, select=select)] * 2, CPU).peaks.tolist() == pytest.approx([0.3, 0.3])

@@ -163,7 +163,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpo
         return 1e30 if step == 2 * STEPS + 3 else 0.005
 
     plan, where = dataclasses.replace(PLAN, learning_rate=explode), rf"at step {2 * STEPS + 4} \(epoch 3\)"
-    with pytest.raises(TrainingError, match=rf"xe is not finite {where}: .*; checkpoint-0002 is kept$"):
+    with pytest.raises(TrainingError, match=rf"xe is not finite {where}: .*; checkpoint-0002 is saved$"):
         train(XE(), plan, folder=tmp_path, keep_every=0)
     kept = newest(tmp_path, print)
     assert kept is not None and kept.facts["epoch"] == 2
@@ -180,7 +180,7 @@ def test_weights_that_the_last_step_of_an_epoch_ruined_are_not_kept(epoch: int, 
         return math.inf if step == epoch * STEPS - 1 else 0.005
 
     with pytest.raises(
-        TrainingError, match=rf"^the weights are not finite after epoch {epoch}: .*{epoch - 1} is kept$"
+        TrainingError, match=rf"^the weights are not finite after epoch {epoch}: .*{epoch - 1} is saved$"
     ):
         train(XE(), dataclasses.replace(PLAN, learning_rate=explode), folder=tmp_path, keep_every=0)
     kept = newest(tmp_path, print)
@@ -215,7 +215,7 @@ def test_a_checkpoint_that_has_no_room_is_named_and_the_one_before_it_stands(tmp
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, limits[1]))
     try:
-        with pytest.raises(TrainingError, match=r"0003.* \(File too large\): the run stands at the che"):
+        with pytest.raises(TrainingError, match=r"0003.* \(File too large\): the checkpoint before it is intact"):
             train(folder=tmp_path, keep_every=0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -232,7 +232,7 @@ def test_another_number_of_processes_is_refused(tmp_path: Path) -> None:
     train(folder=tmp_path, until=1)
     path = tmp_path / "checkpoint-0001.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "processes": 4}))
-    with pytest.raises(TrainingError, match="begun by 4 processes, not 1"):
+    with pytest.raises(TrainingError, match="started by 4 processes, not 1"):
         train(folder=tmp_path)
 
 
@@ -250,7 +250,7 @@ def test_a_checkpoint_of_another_optimizer_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_that_is_out_of_time_keeps_its_last_epoch(tmp_path: Path) -> None:
     straight, _ = train()
-    with pytest.raises(OutOfTime, match="over after epoch 1 of 4: the same command goes on"):
+    with pytest.raises(OutOfTime, match="reached after epoch 1 of 4; run the same command to continue"):
         train(folder=tmp_path, deadline=0.0)
     again, done = train(folder=tmp_path)
     assert same(straight, again) and len(done.log) == 4

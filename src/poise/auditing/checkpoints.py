@@ -43,14 +43,16 @@ def _newest(run: Path) -> Path:
 def build(network: str) -> nn.Module:
     """A network of Poise from its words, such as "LeNet(num_classes=15)"; only literals are read."""
     known = ", ".join(NETWORKS)
+    invalid = AuditError(f"invalid network {network!r}: write it as LeNet(num_classes=10); there are {known}")
     try:
         call = ast.parse(network, mode="eval").body
-        assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise invalid
         settings = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
         values = [ast.literal_eval(value) for value in call.args]
         make = NETWORKS[call.func.id]
-    except (SyntaxError, ValueError, AssertionError, KeyError):
-        raise AuditError(f"{network!r} is no network: write it as LeNet(num_classes=10); there are {known}") from None
+    except (SyntaxError, ValueError, KeyError):
+        raise invalid from None
     try:
         return make(*values, **settings)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -69,4 +71,4 @@ def _recipe(checkpoint: Path) -> str:
             if word.arg == "network":
                 return ast.unparse(word.value)
     example = "--network 'resnet56(num_classes=10)'"
-    raise AuditError(f"neither it nor a recipe beside it names its network: say it, as {example}")
+    raise AuditError(f"neither it nor a recipe beside it names its network: give it, such as {example}")

@@ -59,15 +59,17 @@ def require_measured(conditions: Sequence[Condition], names: Sequence[str]) -> N
 
 
 def read_condition(text: str) -> Condition:
-    """ValueError unless it is one."""
+    """The condition that a text says; ValueError for any other text."""
     if found := _VERDICT.fullmatch(text):
         names = (OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED)
         if found[1] not in names:
             raise ValueError(f"{text!r}: the verdict is one of {', '.join(names)}")
         return Condition(text, "verdict", verdict=found[1])
+    invalid = ValueError(f"invalid condition {text!r}: write it as noise_accuracy<0.6, or verdict=brittle")
     found = _FORM.fullmatch(text)
+    if found is None:
+        raise invalid
     try:
-        assert found is not None
         return Condition(text, found[1], found[2] or "value", found[3], float(found[4]))
-    except (AssertionError, ValueError):
-        raise ValueError(f"{text!r} is no condition: write it as noise_accuracy<0.6, or verdict=brittle") from None
+    except ValueError:
+        raise invalid from None

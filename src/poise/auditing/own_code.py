@@ -56,11 +56,12 @@ def module_of(name: str) -> Any:
             raise AuditError(f"{name} is not a file")
         _import_from(path.resolve().parent)
         spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
+        if spec is None or spec.loader is None:
+            raise AuditError(f"{name} cannot be imported")
+        load, module = spec.loader.exec_module, importlib.util.module_from_spec(spec)
         held = sys.modules.setdefault(path.stem, module)
         try:
-            called(lambda: spec.loader.exec_module(module), name)  # type: ignore[union-attr]
+            called(lambda: load(module), name)
         except AuditError:
             if held is module:
                 del sys.modules[path.stem]

@@ -55,8 +55,8 @@ def _objects(stream: Any, path: Path) -> list[dict[str, str]]:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise AuditError(f"{path}: line {number + 1} is no JSON ({error})") from None
+            raise AuditError(f"{path}: line {number + 1} is not JSON ({error})") from None
         if not isinstance(row, dict):
-            raise AuditError(f"{path}: line {number + 1} is no object")
+            raise AuditError(f"{path}: line {number + 1} is not an object")
         rows.append({str(name): str(value) for name, value in row.items()})
     return rows

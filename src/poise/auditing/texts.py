@@ -133,7 +133,7 @@ def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
         raise AuditError(f"tokenizers is missing: {install('text')}") from None
     if not path.is_file():
         raise AuditError(
-            f"{path} is no file and no folder: name a tokenizer.json, a vocab.txt or a Hugging Face folder"
+            f"{path} is neither a file nor a folder: name a tokenizer.json, a vocab.txt or a Hugging Face folder"
         )
     try:
         inner: Any = (
@@ -142,7 +142,7 @@ def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
             else tokenizers.Tokenizer.from_file(str(path))
         )
     except Exception as error:  # the package raises bare exceptions
-        raise AuditError(f"{path} is no tokenizer: {error}") from None
+        raise AuditError(f"{path} is not a tokenizer: {error}") from None
     return FastTokenizer(inner, max_length)
 
 
@@ -163,7 +163,7 @@ def open_texts(source: str, text: str | None, label: str | None, classes: Sequen
     labels = [int(word) if _whole(word) else places.get(word, -1) for word in words]
     if -1 in labels:
         raise AuditError(
-            f"{path}: {words[labels.index(-1)]!r} is no class of the model: it has {', '.join(names)[:120]}"
+            f"{path}: {words[labels.index(-1)]!r} is not a class of the model: it has {', '.join(names)[:120]}"
         )
     rest = {name: values for name, values in columns.items() if name not in (sentence_column, label_column)}
     name = "SST-2 (dev)" if source in SETS else path.name

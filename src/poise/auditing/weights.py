@@ -50,7 +50,9 @@ def unpickled(path: Path, trust: bool) -> Any:
     with path.open("rb") as stream:
         start = stream.read(2)
     if start != b"PK" and start[:1] != b"\x80":
-        raise AuditError(f"{path} holds neither weights nor a model: it is no safetensors file and no pickle of torch")
+        raise AuditError(
+            f"{path} holds neither weights nor a model: it is neither a safetensors file nor a pickle of torch"
+        )
     program = _is_torchscript(path)
     if program and not trust:
         raise AuditError(

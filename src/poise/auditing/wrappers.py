@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from poise.auditing.outputs import on_a_copy
 from poise.classifier import evaluating
 from poise.models.normalize import Normalize
-from poise.outputs import logits_of
+from poise.outputs import both_classes, logits_of
 
 
 class Own(nn.Module):
@@ -23,7 +23,7 @@ class Own(nn.Module):
         self._checked = False
 
     def head(self, z: Tensor) -> Tensor:
-        return logits_of(self.inner.head(z.clone()))
+        return both_classes(logits_of(self.inner.head(z.clone())))
 
     def embed(self, x: Any) -> Tensor:
         self.check_head(x)
@@ -35,7 +35,7 @@ class Own(nn.Module):
             self._check(x[:2])
 
     def forward(self, x: Any) -> Tensor:
-        return logits_of(on_a_copy(self.inner, x))
+        return both_classes(logits_of(on_a_copy(self.inner, x)))
 
     def get_submodule(self, target: str) -> nn.Module:
         """Layers are called as the user calls them."""
@@ -123,8 +123,7 @@ class OneLogit(nn.Module):
         self.inner: Any = inner
 
     def head(self, z: Tensor) -> Tensor:
-        logit: Tensor = self.inner.head(z)
-        return torch.cat([torch.zeros_like(logit), logit], dim=1)
+        return both_classes(self.inner.head(z))
 
     def embed(self, x: Any) -> Tensor:
         z: Tensor = self.inner.embed(x)

@@ -7,39 +7,63 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from poise.commands.completing import complete_audit_corruptions, complete_audit_data
+from poise.commands.reproduce import Device
+from poise.commands.results import Quiet
 from poise.commands.stopping import ending_at_once
 
 Words: TypeAlias = list[str] | None
 _MODELS = "torchvision:NAME, timm:NAME, a Hugging Face folder, a Poise checkpoint, or module:function."
 _DATA = "A folder of class folders, .npz, .npy, .tsv, .csv, .jsonl, or mnist, cifar10, sst2 and others."
 Models = Annotated[list[str], typer.Argument(metavar="MODEL [MODEL]", help=_MODELS)]
-Data = Annotated[str, typer.Option(help=_DATA)]
-Out = Annotated[Path, typer.Option(help="The folder of the page and the JSON file.")]
-Examples = Annotated[int | None, typer.Option(min=2, help="By default 1000; on a CPU 100 pictures, 300 sentences.")]
-Weights = Annotated[list[Path] | None, typer.Option(help="A file of weights; one for each model.")]
-Head = Annotated[str | None, typer.Option(help="The name of the model's last layer, if it is not found.")]
-Network = Annotated[str | None, typer.Option(help="Of a checkpoint without a recipe: LeNet(num_classes=10).")]
-Normalize = Annotated[str | None, typer.Option(help="Of pictures: none, imagenet or half.")]
-Size = Annotated[int | None, typer.Option(min=16, help="Of pictures from a folder; by default the model's.")]
-Labels = Annotated[Path | None, typer.Option(help="An .npy of labels beside an .npy of pictures.")]
-Classes = Annotated[Path | None, typer.Option(help="Names of the model's classes, one per line.")]
-Metadata = Annotated[Path | None, typer.Option(help="A table with a row per picture; its columns make slices.")]
+Data = Annotated[str, typer.Option(help=_DATA, autocompletion=complete_audit_data)]
+Out = Annotated[Path, typer.Option(help="The folder for the page and the JSON file.")]
+Examples = Annotated[
+    int | None,
+    typer.Option(
+        min=2, metavar="N", help="How many to measure. By default 1000; on a CPU 100 pictures, 300 sentences."
+    ),
+]
+Weights = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="A file of weights. Repeat for a second model.")
+]
+Head = Annotated[str | None, typer.Option(help="Name of the last layer, if it is not found automatically.")]
+Network = Annotated[str | None, typer.Option(help="Network of a checkpoint without a recipe, such as LeNet(10).")]
+Normalize = Annotated[str | None, typer.Option(help="How the model wants pictures normalized: none, imagenet or half.")]
+Size = Annotated[
+    int | None, typer.Option(min=16, metavar="N", help="Size of pictures from a folder. By default the model's.")
+]
+Labels = Annotated[Path | None, typer.Option(help="An .npy of labels for an .npy of pictures.")]
+Classes = Annotated[Path | None, typer.Option(help="A file with the names of the model's classes, one per line.")]
+Metadata = Annotated[Path | None, typer.Option(help="A table with a row per picture. Its columns make slices.")]
 Tokenizer = Annotated[Path | None, typer.Option(help="tokenizer.json, vocab.txt, or a Hugging Face folder.")]
-Column = Annotated[str | None, typer.Option(help="Of a table of sentences.")]
-Length = Annotated[int, typer.Option(min=4, help="Tokens of a sentence.")]
-Sentence = Annotated[Words, typer.Option(help="One to draw; repeat it for more.")]
-Sentences = Annotated[Path | None, typer.Option(help="A file of sentences to draw, one per line.")]
-Slices = Annotated[Words, typer.Option("--slice", help="Only this column; repeat it for more. All by default.")]
-Reference = Annotated[str | None, typer.Option(help="A model whose utility is taken for the truth.")]
-Beside = Annotated[list[Path] | None, typer.Option(help="The folder of another audit, for the plane.")]
-Corruptions = Annotated[str, typer.Option(help="fast, all, none, or names with commas.")]
-Probes = Annotated[int, typer.Option(min=2, help="Of the sensitivity; more are slower and more exact.")]
-Strength = Annotated[list[float] | None, typer.Option(help="A sigma, or a fraction of tokens; repeat it for more.")]
-FailIf = Annotated[Words, typer.Option(help="noise_accuracy<0.6 exits 1; repeat it for more.")]
-Device = Annotated[str, typer.Option(help="cpu or cuda; by default the GPU if there is one.")]
-Seed = Annotated[int, typer.Option(min=0, help="Other examples, other noise.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Unpickle weights, which can run code.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Column = Annotated[str | None, typer.Option(help="Name of this column in a table of sentences.")]
+Length = Annotated[int, typer.Option(min=4, metavar="N", help="Most tokens of a sentence.")]
+Sentence = Annotated[Words, typer.Option(metavar="TEXT", help="A sentence to show. Repeat for more.")]
+Sentences = Annotated[Path | None, typer.Option(help="A file of sentences to show, one per line.")]
+Slices = Annotated[
+    Words, typer.Option("--slice", metavar="COLUMN", help="Slice by this column only. Repeat for more. By default all.")
+]
+Reference = Annotated[str | None, typer.Option(help="Take utility from this model, as the truth.")]
+Beside = Annotated[
+    list[Path] | None, typer.Option(metavar="DIR", help="The folder of another audit to show on the page.")
+]
+Corruptions = Annotated[
+    str,
+    typer.Option(help="fast, all, none, or names separated by commas.", autocompletion=complete_audit_corruptions),
+]
+Probes = Annotated[
+    int, typer.Option(min=2, metavar="N", help="Probes of the sensitivity. More are slower and more exact.")
+]
+Strength = Annotated[
+    list[float] | None,
+    typer.Option(metavar="NUMBER", help="Strength of noise: a sigma, or a fraction of tokens. Repeat for more."),
+]
+FailIf = Annotated[
+    Words, typer.Option(metavar="TEXT", help="Exit with 1 if this holds: noise_accuracy<0.6. Repeat for more.")
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed for the choice of examples and the noise.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Allow unpickling weights, which can run code.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
 
 

@@ -113,7 +113,7 @@ def ignored_options(order: Order, table: bool) -> list[str]:
         alone = {"--labels": order.labels is not None and not order.data.endswith(".npy")}
         what, options = "pictures", {**of_text, **alone}
     given = [name for name, is_given in options.items() if is_given]
-    return [f"{' and '.join(given)} {'means' if len(given) == 1 else 'mean'} nothing for {what}"] if given else []
+    return [f"{' and '.join(given)} {'has' if len(given) == 1 else 'have'} no effect on {what}"] if given else []
 
 
 def lines_of(path: Path) -> list[str]:

@@ -45,7 +45,7 @@ def carry_out(order: Order) -> None:
         names, _ = chosen(_corruptions(order), None)
         require_measured(conditions, number_names(() if is_text(order.data) else names))
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
-        raise typer.BadParameter("name one or two models, and --weights once for each of them")
+        raise typer.BadParameter("give one or two models, and --weights once for each of them")
     place = device_of(order.device)
     nothing = "interrupted before anything was measured; nothing was written"
     with _failures(order.out), apart(order.json), ending_at_once(nothing):
@@ -76,17 +76,17 @@ def carry_out(order: Order) -> None:
 def _end_early(audits: Sequence[Audit], models: int) -> None:
     last = audits[-1].facts
     which = f" of {last['model']['name']}" if models > 1 else ""
-    again = "; the same command compares both from the start" if models > len(audits) else ""
-    typer.echo(f"poise: interrupted after {last['examples']} examples{which}; the page has these{again}", err=True)
+    again = "; run the same command to compare both from the start" if models > len(audits) else ""
+    typer.echo(f"poise: interrupted after {last['examples']} examples{which}; the page covers these{again}", err=True)
     sys.exit(INTERRUPTED)
 
 
 def _spoken(order: Order) -> list[str]:
     found = [*(order.sentence or []), *(lines_of(order.sentences) if order.sentences else [])]
     if found and not is_text(order.data):
-        raise AuditError("--sentence needs data of sentences and a tokenizer")
+        raise AuditError("--sentence needs --data with sentences, and a tokenizer")
     if not all(each.strip() for each in found):
-        raise AuditError("--sentence is empty: type some words")
+        raise AuditError("--sentence is empty")
     return found
 
 
@@ -99,7 +99,7 @@ def _judge(conditions: Sequence[Condition], audits: Sequence[Audit]) -> None:
                 if condition.holds(each.facts):
                     broken.append(f"{each.facts['model']['name']}: {condition.text}")
     if broken:
-        sys.exit(f"poise: failed, since {'; '.join(broken)}")
+        sys.exit(f"poise: failed: {'; '.join(broken)}")
 
 
 def _audit(order: Order, ready: Ready, data: Data, spoken: Sequence[str]) -> Audit:

@@ -9,18 +9,26 @@ from typing import Annotated
 import typer
 
 from poise.choices import require_known
-from poise.commands.reproduce import device_of
+from poise.commands.completing import complete_bench_cases
+from poise.commands.reproduce import Device, device_of
 from poise.commands.results import Json, usage, write
 
-Case = Annotated[str, typer.Option(help="lenet (synthetic MNIST) or resnet56 (CIFAR).")]
+Case = Annotated[
+    str,
+    typer.Option(
+        help="What to time: lenet (synthetic MNIST) or resnet56 (CIFAR).", autocompletion=complete_bench_cases
+    ),
+]
 
 
 def bench(
     case: Case = "lenet",
-    device: Annotated[str, typer.Option(help="cpu or cuda; by default the GPU if there is one.")] = "auto",
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs to time, after one that warms up.")] = 3,
-    share: Annotated[float, typer.Option(min=0.001, max=1, help="Of the images, for slow machines.")] = 1.0,
-    out: Annotated[Path | None, typer.Option(help="A JSON file for the numbers.")] = None,
+    device: Device = "auto",
+    epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Epochs to time, after one to warm up.")] = 3,
+    share: Annotated[
+        float, typer.Option(min=0.001, max=1, metavar="SHARE", help="Share of the images to use, for slow machines.")
+    ] = 1.0,
+    out: Annotated[Path | None, typer.Option(help="Also write the numbers to this JSON file.")] = None,
     json: Json = False,
 ) -> None:
     """Time epochs of XE and FCL by the engine and by plain eager PyTorch, on random pixels.
@@ -35,7 +43,7 @@ def bench(
     with usage("--case"):
         require_known("case", case, CASES)
     if out is not None and not out.parent.is_dir():
-        raise typer.BadParameter(f"{out.parent} is no folder: make it first", param_hint="--out")
+        raise typer.BadParameter(f"{out.parent} is not a folder: create it first", param_hint="--out")
     place = device_of(device)
     seconds: dict[str, dict[str, float]] = {}
     busy: dict[str, float] = {}

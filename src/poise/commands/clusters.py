@@ -17,10 +17,18 @@ class Way(StrEnum):
     ray = "ray"
 
 
-Engine = Annotated[Way, typer.Option(help="Make the runs here, or as tasks of Ray.")]
-Address = Annotated[str | None, typer.Option(help="A Ray cluster, or auto for this node's; by default a local one.")]
+Engine = Annotated[Way, typer.Option(help="Train on this machine, or as Ray tasks.")]
+Address = Annotated[
+    str | None, typer.Option(help="Address of a Ray cluster, or auto for this node's. By default, start a local one.")
+]
 GpusPerRun = Annotated[
-    float | None, typer.Option(min=0, max=1, help="Of one GPU, for Ray; by default all of it, where there are any.")
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="N",
+        help="Share of a GPU for each run on Ray. By default a whole one, if there are any.",
+    ),
 ]
 
 
@@ -33,10 +41,10 @@ def cluster_of(
             raise typer.BadParameter("--address and --gpus-per-run are for --engine ray")
         return None
     if fleet or jobs > 1:
-        word = "--fleet trains all runs in one process" if fleet else "--jobs are processes of this machine"
-        raise typer.BadParameter(f"{word}: leave it out, or --engine ray")
+        word = "--fleet trains all runs in one process" if fleet else "--jobs starts processes on this machine"
+        raise typer.BadParameter(f"{word}: leave out either it or --engine ray")
     if device not in ("auto", "cpu", "cuda"):
-        raise typer.BadParameter(f"device {device!r}: auto, cpu or cuda")
+        raise typer.BadParameter(f"device {device!r}: choose auto, cpu or cuda")
     from poise.experiments.connection import Cluster
 
     with usage("--gpus-per-run"):

@@ -7,34 +7,49 @@ from typing import Annotated
 
 import typer
 
+from poise.commands.completing import complete_corrupt_devices, complete_corrupt_sources, complete_corruptions
 from poise.commands.results import Json, Quiet
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="cifar10, cifar100, a folder of pictures, a picture, or an .npy [N, H, W, 3].",
+        autocompletion=complete_corrupt_sources,
+    ),
+]
+Corruptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Name of a corruption. Repeat for more. By default all 19.",
+        autocompletion=complete_corruptions,
+    ),
+]
 
 
 def corrupt(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE", help="cifar10, cifar100, a folder of pictures, a picture, or an .npy [N, H, W, 3]."
-        ),
-    ],
-    out: Annotated[Path | None, typer.Option(help="A new folder, or one to go on with.")] = None,
+    source: Source,
+    out: Annotated[Path | None, typer.Option(help="A new folder, or one to continue.")] = None,
     sheet: Annotated[
-        Path | None, typer.Option(help="Instead of a copy: one picture under everything, as PNG or JPEG.")
+        Path | None, typer.Option(help="Instead of a copy, write one picture under every corruption, as PNG or JPEG.")
     ] = None,
-    corruption: Annotated[
-        list[str] | None, typer.Option(help="One of the 19; repeat it for more. All by default.")
+    corruption: Corruptions = None,
+    severity: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="1 to 5. Repeat for more. By default all.")
     ] = None,
-    severity: Annotated[list[int] | None, typer.Option(help="1 to 5; repeat it for more. All by default.")] = None,
-    profile: Annotated[str | None, typer.Option(help="cifar, tiny or imagenet; for arrays by default by size.")] = None,
-    seed: Annotated[int, typer.Option(help="Another seed, other draws.")] = 0,
-    rounding: Annotated[str, typer.Option(help="Of motion_blur and snow: nearest or truncate.")] = "nearest",
+    profile: Annotated[
+        str | None, typer.Option(help="cifar, tiny or imagenet. For arrays, by default chosen by size.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed for the random draws.")] = 0,
+    rounding: Annotated[str, typer.Option(help="Rounding of motion_blur and snow: nearest or truncate.")] = "nearest",
     jpeg: Annotated[
-        bool | None, typer.Option(help="Write JPEG of quality 85, as ImageNet-C; by default for its profile.")
+        bool | None, typer.Option(help="Write JPEG of quality 85, as in ImageNet-C. By default for its profile.")
     ] = None,
-    resize: Annotated[bool, typer.Option(help="Cut and scale pictures as the profile's data set was made.")] = True,
-    labels: Annotated[Path | None, typer.Option(help="An .npy of labels beside an .npy of images.")] = None,
-    image: Annotated[int, typer.Option(help="Which picture goes on the sheet.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    resize: Annotated[bool, typer.Option(help="Crop and resize pictures as in the profile's data set.")] = True,
+    labels: Annotated[Path | None, typer.Option(help="An .npy of labels for an .npy of images.")] = None,
+    image: Annotated[int, typer.Option(help="Number of the picture for --sheet.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.", autocompletion=complete_corrupt_devices)] = "cpu",
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

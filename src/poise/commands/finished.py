@@ -17,11 +17,13 @@ def say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
         typer.echo(dumps(found[0] if len(found) == 1 else found))
         return
     for folder, (records, left) in done.items():
-        typer.echo(f"{folder}: {len(records)} finished" + (f", {left} to go: start it again" if left else ""))
+        typer.echo(
+            f"{folder}: {len(records)} finished" + (f"; {left} left, run the same command to continue" if left else "")
+        )
 
 
 def say_what_has_no_weights(records: list[Path]) -> None:
-    """Of finished runs, to stderr: they were asked for, and cannot be had."""
+    """Of finished runs, to stderr: they were asked for, and cannot be obtained."""
     from poise.experiments.kept import has_weights
 
     if bare := [record for record in records if not has_weights(record)]:

@@ -19,7 +19,7 @@ from poise.auditing.summing import Names
 from poise.auditing.texts import Texts, Tokenizer, is_text, open_texts, open_tokenizer
 from poise.auditing.wrappers import Unscaled
 from poise.commands.audited import Order, Ready, ignored_options, lines_of
-from poise.tokens import Tokens
+from poise.tokens import Tokens, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,7 @@ def _tensors(order: Order, models: Sequence[Ready], names: list[str], place: tor
     rows = sample(len(found), order.examples or sample_size(kind_of(probe.x), place), order.seed)
     called = Names(data=found.name, classes=found.classes, rare=found.rare, features=tuple(found.features))
     told = [*ignored_options(order, table=found.scale is not None), *found.notes]
-    assert isinstance(probe.x, torch.Tensor)
-    shape = tuple(probe.x.shape[1:])
+    shape = tuple(shape_of(probe.x)[1:])
     data = Data(lambda: found.batches(rows), called, len(rows), shape, lambda: [*told, *found.left_out()])
     return data, list(models)
 

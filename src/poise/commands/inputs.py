@@ -53,8 +53,8 @@ def one_image(source: str, number: int, making: Making, resize: bool) -> np.ndar
 
 def _pick(things: Any, number: int) -> Any:
     if not 0 <= number < len(things):
-        count = f"they are counted from 0 to {len(things) - 1}" if len(things) else "there is none"
-        raise ValueError(f"image {number} is not there: {count}")
+        count = f"they are counted from 0 to {len(things) - 1}" if len(things) else "the source is empty"
+        raise ValueError(f"there is no image {number}: {count}")
     return things[number]
 
 

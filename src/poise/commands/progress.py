@@ -9,10 +9,59 @@ from typing import Any, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress_bar import ProgressBar
+from rich.table import Column
+from rich.text import Text
 
 Report: TypeAlias = Callable[[str, int, int], None]
 EVERY = 15.0  # seconds between two lines; what is done before has none
+
+
+def named_bar(console: Console) -> tuple[ProgressColumn, ...]:
+    """What is going on, and its bar. Where a terminal is narrow these two shrink, so that the time left stays."""
+    return _Shrinking("{task.description}", table_column=Column(no_wrap=False)), _ShortBar(console)
+
+
+class _Shrinking(TextColumn):
+    """Text that is cut, not wrapped, in a column that rich may make narrower than the others."""
+
+    def render(self, task: Task) -> Text:
+        text = super().render(task)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
+
+
+class _ShortBar(BarColumn):
+    """A bar that leaves room for the words."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.console = console
+
+    def render(self, task: Task) -> ProgressBar:
+        self.bar_width = min(40, max(5, self.console.width - 80))
+        return super().render(task)
+
+
+class _IfWide(TextColumn):
+    """Text for terminals of at least so many columns."""
+
+    def __init__(self, text: str, console: Console, least: int) -> None:
+        super().__init__(text)
+        self.console, self.least = console, least
+
+    def render(self, task: Task) -> Text:
+        return super().render(task) if self.console.width >= self.least else Text()
 
 
 @contextmanager
@@ -23,8 +72,7 @@ def counting(unit: str, quiet: bool = False) -> Iterator[Report]:
         yield _silent if quiet else _lines(unit)
         return
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+        *named_bar(console),
         MofNCompleteColumn(),
         TextColumn(f"{unit}{{task.fields[pace]}}"),
     )
@@ -78,11 +126,11 @@ def bars(quiet: bool = False) -> Iterator[Any]:
         yield _told(console)
         return
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[loss]}"),
-        TextColumn("{task.fields[rate]}"),
+        *named_bar(console),
+        _IfWide("{task.fields[loss]}", console, 120),
+        _IfWide("{task.fields[rate]}", console, 90),
         TimeRemainingColumn(),
+        TextColumn("left"),
     )
     with Progress(*columns, console=console, transient=True) as shown:
         runs: dict[tuple[str, int], TaskID] = {}
@@ -125,7 +173,7 @@ def _told(console: Console) -> Callable[[Any], None]:
 
 
 def _words(event: Any) -> str:
-    return f"{event.method}, seed {event.seed}, {event.what}"
+    return str(event)
 
 
 def _steps(now: Any) -> tuple[int, int]:

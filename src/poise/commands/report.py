@@ -12,8 +12,8 @@ from poise.commands.results import Json, failures, write
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs: one experiment, or several.")],
-    out: Annotated[Path | None, typer.Option(help="The page; by default report.html in DIR.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs of one or more experiments.")],
+    out: Annotated[Path | None, typer.Option(help="The page. By default report.html in DIR.")] = None,
     json: Json = False,
 ) -> None:
     """Write a page with tables, differences, learning curves, corruptions, classes, figures and recipes.

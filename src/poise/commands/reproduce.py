@@ -18,37 +18,42 @@ import typer
 
 from poise.choices import require_known
 from poise.commands.clusters import Address, Engine, GpusPerRun, Way, cluster_of
+from poise.commands.completing import complete_devices, complete_experiments, complete_methods
 from poise.commands.finished import say, say_what_has_no_weights
 from poise.commands.progress import bars
 from poise.commands.results import Json, Quiet, apart, told, usage
 from poise.commands.seeds import Seeds
 from poise.commands.stopping import ended_like_ctrl_c
 
-Out = Annotated[Path, typer.Option(help="The folder of all runs.")]
+Out = Annotated[Path, typer.Option(help="The folder for all runs.")]
 Methods = Annotated[
-    list[str] | None, typer.Option("--method", "--methods", help="One of its methods; repeat it for more.")
+    list[str] | None,
+    typer.Option(
+        "--method",
+        "--methods",
+        metavar="NAME",
+        help="A method to run. Repeat for more. By default all.",
+        autocompletion=complete_methods,
+    ),
 ]
-Device = Annotated[str, typer.Option(help="cpu or cuda; by default the GPU if there is one.")]
-TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write the epochs for TensorBoard, too.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Processes that share the runs.")]
-Fleet = Annotated[bool, typer.Option("--fleet", help="Train runs that differ in seed and lambda only as one model.")]
-Quick = Annotated[bool, typer.Option("--quick", help="A small version, for a look.")]
-Compressed = Annotated[bool, typer.Option("--compressed", help="A tenth of the epochs, of ImageNet a fifth.")]
+Device = Annotated[
+    str, typer.Option(help="cpu or cuda. By default the GPU if there is one.", autocompletion=complete_devices)
+]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")]
+Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Number of processes that share the runs.")]
+Fleet = Annotated[
+    bool, typer.Option("--fleet", help="Train runs that differ only in seed and lambda as one batched model.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, for a first look.")]
+Compressed = Annotated[bool, typer.Option("--compressed", help="Train for a tenth of the epochs (ImageNet: a fifth).")]
 Minutes = Annotated[
-    float | None, typer.Option(min=0, help="Begin nothing more after so long; start it again to go on.")
+    float | None, typer.Option(min=0, metavar="N", help="Stop after this time; run the same command to continue.")
 ]
-KeepModels = Annotated[bool, typer.Option("--keep-models", help="Keep the weights in half precision, too.")]
-
-
-def experiment_names() -> list[str]:
-    """For the shell to complete: the experiments and their parts."""
-    from poise.experiments import titles
-
-    return [*titles.names(), *titles.WHOLE]
+KeepModels = Annotated[bool, typer.Option("--keep-models", help="Also save the weights, in half precision.")]
 
 
 def list_experiments(json: Json = False) -> None:
-    """The experiments of the paper.
+    """List the experiments of the paper.
 
     poise list
     """
@@ -61,7 +66,9 @@ def list_experiments(json: Json = False) -> None:
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="One of `poise list`, or several.", autocompletion=experiment_names),
+        typer.Argument(
+            metavar="NAME...", help="One or more names from `poise list`.", autocompletion=complete_experiments
+        ),
     ],
     out: Out = Path("runs"),
     seeds: Seeds = None,
@@ -80,7 +87,7 @@ def reproduce(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run experiments of the paper; what is finished is left, what was begun goes on.
+    """Run experiments of the paper. Finished runs are skipped, unfinished ones continue.
 
     poise reproduce synthetic-mnist --device cuda --fleet
 
@@ -101,7 +108,9 @@ def reproduce(
 
 
 def run(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file with an EXPERIMENT; it is run.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A Python file that defines EXPERIMENT. It is executed.")
+    ],
     out: Out = Path("runs"),
     seeds: Seeds = None,
     methods: Methods = None,
@@ -117,7 +126,7 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run an experiment of your own; what is finished is left, what was begun goes on.
+    """Run an experiment of your own. Finished runs are skipped, unfinished ones continue.
 
     poise run my_recipe.py --seeds 5 --method XE --method FCL
     """
@@ -199,7 +208,7 @@ def _way(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], 
 def length_of(compressed: bool, quick: bool) -> Any:
     """Which version of an experiment two flags ask for."""
     if compressed and quick:
-        raise typer.BadParameter("--compressed and --quick are two versions: take one")
+        raise typer.BadParameter("--compressed and --quick exclude each other: choose one")
     return "compressed" if compressed else "quick" if quick else "full"
 
 
@@ -209,7 +218,7 @@ def deadline_of(minutes: float | None) -> float:
 
 
 def _helpers(count: int) -> list[subprocess.Popen[bytes]]:
-    """The same command again, for the runs that nobody is at; they say nothing."""
+    """The same command again, for the unclaimed runs; they say nothing."""
     if count < 1:
         return []
     words = [word for before, word in pairwise(["", *sys.argv[1:]]) if before != "--jobs" and not _is_jobs(word)]

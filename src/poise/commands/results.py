@@ -7,15 +7,35 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from poise.extras import install
 from poise.whole import new_file
 
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
-Json = Annotated[bool, typer.Option("--json", help="Say it in JSON, for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+class _PlainFlags:
+    """A flag takes no value, so its help names no type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class Command(_PlainFlags, TyperCommand):
+    """A command of Poise."""
+
+
+class Group(_PlainFlags, TyperGroup):
+    """A group of commands of Poise."""
 
 
 def apart(json: bool) -> AbstractContextManager[object]:
@@ -71,7 +91,7 @@ def write(path: Path, content: str, quiet: bool = False) -> None:
         with new_file(path) as stream:
             stream.write(content.encode())
     except OSError as error:
-        made = "; make its folder first" if error.errno == errno.ENOENT else _remedy(error, "--out")
+        made = "; create its folder first" if error.errno == errno.ENOENT else _remedy(error, "--out")
         sys.exit(f"poise: {path} cannot be written: {error.strerror or error}{made}")
     if not quiet:
         typer.echo(str(path))

@@ -15,10 +15,12 @@ def seeds_of(word: str) -> range:
         found = range(int(last)) if first is None else range(int(first), int(last) + 1)
         if found:
             return found
-    raise typer.BadParameter(f"{word!r}: say how many, as 5, or which, as 3-4")
+    raise typer.BadParameter(f"{word!r}: give how many, such as 5, or which, such as 3-4")
 
 
 Seeds = Annotated[
     range | None,
-    typer.Option(parser=seeds_of, metavar="N|FROM-TO", help="How many, from 0 on, or which; by default the recipe's."),
+    typer.Option(
+        parser=seeds_of, metavar="N|FROM-TO", help="How many seeds, from 0 on, or which. By default the recipe's."
+    ),
 ]

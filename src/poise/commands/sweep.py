@@ -16,6 +16,7 @@ import typer
 from poise.choices import require_folder_name
 from poise.commands.clusters import Address, Engine, GpusPerRun, cluster_of
 from poise.commands.clusters import Way as Engines
+from poise.commands.completing import complete_experiments
 from poise.commands.progress import bars
 from poise.commands.reproduce import (
     Compressed,
@@ -26,7 +27,6 @@ from poise.commands.reproduce import (
     Quick,
     deadline_of,
     device_of,
-    experiment_names,
     length_of,
 )
 from poise.commands.results import Json, Quiet, apart, failures, told, usage, write
@@ -37,11 +37,16 @@ What = Annotated[
     str,
     typer.Argument(
         metavar="NAME|FILE",
-        help="One of `poise list`, or a Python file with a SWEEP.",
-        autocompletion=experiment_names,
+        help="A name from `poise list`, or a Python file that defines SWEEP.",
+        autocompletion=complete_experiments,
     ),
 ]
-Name = Annotated[str | None, typer.Option(help="Which sweep of it; for a file, what to call it.")]
+Name = Annotated[str | None, typer.Option(help="Which of the experiment's sweeps; for a file, the name of its sweep.")]
+
+Trials = Annotated[int | None, typer.Option(min=1, metavar="N", help="Most settings to try. By default all.")]
+SeedsPerTrial = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Runs per setting. By default the sweep's.")
+]
 
 
 class Way(StrEnum):
@@ -54,9 +59,9 @@ class Way(StrEnum):
 def sweep(
     what: What,
     name: Name = None,
-    sampler: Annotated[Way, typer.Option(help="All of them, or by Optuna's TPE.")] = Way.grid,
-    trials: Annotated[int | None, typer.Option(min=1, help="Settings to try at most; by default all.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Runs per setting; by default the sweep's.")] = None,
+    sampler: Annotated[Way, typer.Option(help="Try all settings, or let Optuna's TPE choose.")] = Way.grid,
+    trials: Trials = None,
+    seeds: SeedsPerTrial = None,
     out: Out = Path("runs"),
     compressed: Compressed = False,
     quick: Quick = False,
@@ -69,9 +74,9 @@ def sweep(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Try settings on validation, never on a test set; what is finished is left, what was begun goes on.
+    """Compare settings on validation data, never on a test set. Finished runs are skipped, unfinished ones continue.
 
-    Start it again, or several times at once, with the same options: they share the work.
+    Run the same command several times at once to share the work.
 
     poise sweep synthetic-mnist --name fcl --sampler tpe --trials 40 --device cuda
 
@@ -83,7 +88,7 @@ def sweep(
     with apart(json):
         chosen, found = _found(what, name, length_of(compressed, quick))
     if not (name or quiet or json):
-        typer.echo(f"sweep {chosen!r} of {what}; others with --name", err=True)
+        typer.echo(f"running sweep {chosen!r} of {what}; choose another with --name", err=True)
     with failures():
         place = device_of("cpu" if cluster else device)
         with apart(json):
@@ -122,7 +127,7 @@ def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:
         if file.suffix != ".py":
             return shelf.find_sweep(what, name, length)
         if length != "full":
-            raise ValueError(f"--{length} is for the sweeps of `poise list`")
+            raise ValueError(f"--{length} works only with the names of `poise list`")
         if not file.is_file():
             raise ValueError(f"{file} is not a file")
         require_folder_name("a sweep", name or file.stem)

@@ -13,7 +13,7 @@ import typer
 
 from poise.commands.results import Json, failures, write
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs: one experiment, or several.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs of one or more experiments.")]
 
 
 class Format(StrEnum):
@@ -28,8 +28,8 @@ class Format(StrEnum):
 
 def table(
     folder: Folder,
-    format: Annotated[Format | None, typer.Option(help="csv and json have all digits; text by default.")] = None,  # noqa: A002
-    out: Annotated[Path | None, typer.Option(help="A file instead of the terminal.")] = None,
+    format: Annotated[Format | None, typer.Option(help="csv and json have all digits. By default text.")] = None,  # noqa: A002
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
     json: Json = False,
 ) -> None:
     """Print the tables of an experiment: mean ± deviation over seeds, what is significant, and the paper's numbers.
@@ -40,7 +40,7 @@ def table(
     """
     chosen = Format.json if json else format or Format.text
     if json and format not in (None, Format.json):
-        raise typer.BadParameter(f"--json and --format {format} are two formats: take one")
+        raise typer.BadParameter(f"--json and --format {format} are two formats: choose one")
     with failures():
         from poise.reporting.files import RecordError
         from poise.reporting.formats import FORMATS
@@ -50,7 +50,7 @@ def table(
 
         tables = [table for results in load(folder) for table in tables_of(results)]
         if not any(cell.ours for table in tables for row in table.rows for cell in row.cells):
-            raise RecordError(f"{folder} holds no run that was tested, as those of a sweep are not: see its sweep.html")
+            raise RecordError(f"{folder} has no tested runs (those of a sweep are not tested: see its sweep.html)")
         if out is not None:
             write(out, FORMATS[chosen](tables), quiet=json)
         elif chosen == Format.text and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":

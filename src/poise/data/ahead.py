@@ -69,7 +69,10 @@ class Ahead:
             self._give(error)
         except Exception as error:  # a worker that died, a full /dev/shm, a disk that is gone
             self._give(
-                DataError(f"no picture is decoded any more ({type(error).__name__}: {error}): the same command goes on")
+                DataError(
+                    f"pictures are no longer decoded ({type(error).__name__}: {error}): "
+                    "run the same command to continue"
+                )
             )
 
     def _fill(self, slot: _Slot, chunks: Iterator[Chunk]) -> None:

@@ -178,7 +178,7 @@ def _classes(folder: Path, part: str, labels: np.ndarray) -> tuple[str, ...]:
     if index is None:
         return tuple(str(label) for label in range(int(labels.max()) + 1))
     if not index["whole"]:
-        raise DataMismatch(f"{folder} is not finished: run  poise data shard  again, it goes on")
+        raise DataMismatch(f"{folder} is not finished: run the same  poise data shard  again to continue")
     if len(labels) != (count := index["pictures"].get(part)):
         raise DataMismatch(
             f"{folder} has {len(labels)} {part} pictures, not the {count} that were packed: copy it again"

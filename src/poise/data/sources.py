@@ -35,7 +35,7 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
     source = None if source is None else given(source)
     if not again and (here := _here(data_set, source)):  # before any lock, which a read-only cache would refuse
         return here
-    with lock(name, lambda: progress(f"waiting for another process that gets {name}", 0, None)):
+    with lock(name, lambda: progress(f"waiting for another process to get {name}", 0, None)):
         if not again and (here := _here(data_set, source)):  # by a process that we waited for
             return here
         if isinstance(data_set, FolderSet):
@@ -59,7 +59,7 @@ def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
             failures.append(f"{way}: {error}")
         except Exception as error:  # whatever a damaged or hostile file makes a library raise
             failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
-    raise DataNotFound(f"{data_set.name} could not be had. " + "; ".join(failures))
+    raise DataNotFound(f"{data_set.name} could not be obtained. " + "; ".join(failures))
 
 
 def _here(data_set: DataSet | FolderSet, source: Path | None) -> str | None:

@@ -116,11 +116,12 @@ def _work(ray: Any, jobs: Sequence[_Job], cluster: Cluster, share: dict[str, flo
             if isinstance(error, _Lost):
                 lost[job] += 1
                 if lost[job] > cluster.retries:
-                    where = f"{job.method}, seed {job.seed}"
+                    where = f"{job.method} (seed {job.seed})"
                     raise TrainingError(
-                        f"{where}: its worker was lost {lost[job]} times ({error}); checkpoints are kept"
+                        f"{where}: its worker was lost {lost[job]} times ({error}); its checkpoints are saved"
                     )
-                listen(Event(job.method, job.seed, f"lost its worker ({error}) and goes on from its last checkpoint"))
+                detail = f" from its last checkpoint: its worker was lost ({error})"
+                listen(Event(job.method, job.seed, "restarting", detail=detail))
                 sent[send(job)] = job
             elif error is not None:
                 raise error

@@ -45,16 +45,16 @@ def run_fleets(
 ) -> list[Path]:
     """Like Runner.run, in fleets of at most so many runs; what another process is at is left to it."""
     if world_size() > 1:
-        raise TrainingError("a fleet is trained by one process: start it without torchrun")
+        raise TrainingError("--fleet trains in one process: start it without torchrun")
     everyone = [Member(method, seed) for method, seed in runner.begin(methods, seeds)]
     try:
-        _sail_all(runner, _fleets(everyone, most))
+        _train_all(runner, _fleets(everyone, most))
     except OutOfTime as error:
-        runner.listen(Event(everyone[0].method.name, everyone[0].seed, f"stops: {error}"))
+        runner.listen(Event(everyone[0].method.name, everyone[0].seed, "stopping", detail=f": {error}"))
     return [path for each in everyone if (path := runner.record_path(each.method, each.seed)).exists()]
 
 
-def _sail_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
+def _train_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
     for fleet in fleets:
         with ExitStack() as locks:
             left = [member for member in fleet if _is_left(runner, member, locks)]
@@ -63,7 +63,7 @@ def _sail_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
             left = [member for member in left if not _finished(runner, runner.judge, member)]
             if left:
                 try:
-                    _sail(runner, runner.judge, left)
+                    _train(runner, runner.judge, left)
                 except NotFinite as error:
                     raise NotFinite(f"{_who(left, error.place)}: {error}") from None
 
@@ -71,7 +71,7 @@ def _sail_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
 def _who(fleet: Sequence[Member], place: int | None) -> str:
     """The run at a place of a fleet; all of them where it is not known."""
     return ", ".join(
-        f"{each.method.name}, seed {each.seed}" for each in ([fleet[place]] if place is not None else fleet)
+        f"{each.method.name} (seed {each.seed})" for each in ([fleet[place]] if place is not None else fleet)
     )
 
 
@@ -86,15 +86,16 @@ def _is_left(runner: Runner, member: Member, locks: ExitStack) -> bool:
     """Whether a run is still to be made, by us: its folder stays ours until the locks are given back."""
     path = runner.record_path(member.method, member.seed)
     if not locks.enter_context(busy(path.parent)):
-        runner.listen(Event(member.method.name, member.seed, "is run by another process"))
+        event = Event(member.method.name, member.seed, "skipping", detail=": another process is running it")
+        runner.listen(event)
         return False
     if path.exists():
-        runner.listen(Event(member.method.name, member.seed, "is finished"))
+        runner.listen(Event(member.method.name, member.seed, "finished"))
     return not path.exists()
 
 
-def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
-    started, first, what = datetime.now(UTC), fleet[0].method, f"is trained, {len(fleet)} at once"
+def _train(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
+    started, first, detail = datetime.now(UTC), fleet[0].method, f" in a fleet of {len(fleet)}"
     networks = [runner.model(member.seed) for member in fleet]
     for member in fleet:
         recipe = {"recipe": repr(runner.experiment.recipe(member.method))}
@@ -102,7 +103,7 @@ def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
     replicas, objective = _as_one(networks, fleet, runner.device)
     loaders = [runner.data(judge, first, member.seed) for member in fleet]
     if not all(isinstance(loader, DeviceLoader) for loader in loaders):
-        raise TrainingError("sentences are not trained in a fleet; run it without --fleet")
+        raise TrainingError("sentences are not supported in fleets: run it without --fleet")
     data = FleetLoader(tuple(loader for loader in loaders if isinstance(loader, DeviceLoader)))
     folder = runner.folder / "fleets" / _digest(runner, fleet)
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,8 +120,8 @@ def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
         validate=after_epoch,
         keep_every=runner.keep_every,
         deadline=runner.deadline,
-        progress=lambda now: runner.listen(Event(first.name, fleet[0].seed, what, _of_first(now))),
-        warn=lambda sentence: runner.listen(Event(first.name, fleet[0].seed, sentence)),
+        progress=lambda now: runner.listen(Event(first.name, fleet[0].seed, "training", _of_first(now), detail)),
+        warn=lambda sentence: runner.listen(Event(first.name, fleet[0].seed, "warning for", detail=f": {sentence}")),
         note=notes(folder, runner.tensorboard),
     )
     facts = {"seconds": done.seconds / len(fleet), "engine": done.engine, "started": started.isoformat()}
@@ -133,7 +134,7 @@ def _sail(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
 
 
 def _finished(runner: Runner, judge: Judge, member: Member) -> bool:
-    """Test a run whose fleet is home, if it is: last weights are in every folder before the first record is written."""
+    """Test a run whose fleet is trained, if it is: the last weights are in every folder before the first record is."""
     held = newest(_home(runner, member), lambda sentence: None)
     if held is None or "engine" not in held.facts:
         return False
@@ -155,7 +156,7 @@ def _as_one(
     try:
         return Replicas(networks).to(device), together([member.method.objective for member in fleet], device)
     except ValueError as error:
-        raise TrainingError(f"{error}; run it without --fleet") from None
+        raise TrainingError(f"{error}: run it without --fleet") from None
 
 
 def _digest(runner: Runner, fleet: Sequence[Member]) -> str:

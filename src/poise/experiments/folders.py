@@ -114,7 +114,7 @@ def _differing(record: Path, recipe: str, fields: tuple[str, ...]) -> None:
             held = str(json.loads(path.read_text())["recipe"])
         except (ValueError, KeyError, TypeError):
             raise TrainingError(
-                f"{path} is damaged: remove it, and the run goes on from its checkpoint, where there is one"
+                f"{path} is damaged: remove it, and the run continues from its checkpoint, if it has one"
             ) from None
         changed = [line for line in differences(held, recipe) if line.startswith(fields)]
         if changed:

@@ -27,7 +27,7 @@ from poise.experiments.tested import read_tested
 from poise.tokens import Input
 from poise.training.accuracy import count_batches, count_right
 from poise.training.compiling import compiled, compiles
-from poise.training.errors import OutOfTime
+from poise.training.errors import out_of_time
 
 _MANY = 50  # sets of 10,000 pictures
 
@@ -97,8 +97,7 @@ class Judge:
                 if name in tested.counts:
                     continue
                 if share(time.monotonic() >= self.deadline):
-                    after = f"{len(tested.counts)} of {len(sets)} tests"
-                    raise OutOfTime(f"the time is over after {after}: the same command goes on")
+                    raise out_of_time(f"{len(tested.counts)} of {len(sets)} tests")
                 tested.add(name, self._count(model, make(self.device)), self._damaged())
         return {name: tested.counts[name] for name in sets}
 

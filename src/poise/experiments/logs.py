@@ -16,12 +16,16 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Event:
-    """What the runner tells while it works: a run, and where it stands."""
+    """What the runner tells while it works: "training", the run, and more about it in `detail`."""
 
     method: str
     seed: int
     what: str
     now: Now | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.method} (seed {self.seed}){self.detail}"
 
 
 Listener = Callable[[Event], None]

@@ -106,7 +106,7 @@ class Runner:
         own, say = self.record_path(method, seed).parent, partial(Event, method.name, seed)
         finished, taken = share((self.is_finished(method, seed), held(own)))
         if finished or taken:
-            self.listen(say("is finished" if finished else "is run by another process"))
+            self.listen(say("finished") if finished else say("skipping", detail=": another process is running it"))
         elif not share(time.monotonic() >= self.deadline):
             try:
                 if share(any(held(folder) for folder in self._needs(method, seed))):
@@ -115,12 +115,12 @@ class Runner:
                     self._one(self.judge, method, seed)
             except Busy:
                 if not again:
-                    self.listen(say("waits for another process, which trains what it needs"))
+                    self.listen(say("waiting to train", detail=": another process is training what it needs"))
                 return False
             except OutOfTime as error:
-                self.listen(say(f"stops: {error}"))
+                self.listen(say("stopping", detail=f": {error}"))
             except NotFinite as error:
-                raise NotFinite(f"{method.name}, seed {seed}: {error}") from None
+                raise NotFinite(f"{method.name} (seed {seed}): {error}") from None
         return True
 
     def _needs(self, method: Method, seed: int) -> list[Path]:
@@ -148,7 +148,7 @@ class Runner:
             keep_weights(path, model, self.experiment.network)
         if share(path.exists()):
             return
-        self.listen(Event(method.name, seed, "is tested" if judge.testing else "is validated"))
+        self.listen(Event(method.name, seed, "testing" if judge.testing else "validating"))
         tested = judge.at_the_end(model, path.with_name(TESTED))
         record = record_of(self.experiment, method, seed, done, tested, self.device, started)
         for name, content in judge.exhibits(model).items():
@@ -156,7 +156,7 @@ class Runner:
         self.write(path, record)
         if rank() == 0:
             path.with_name(TESTED).unlink(missing_ok=True)
-        self.listen(Event(method.name, seed, "is finished"))
+        self.listen(Event(method.name, seed, "finished"))
 
     def write(self, path: Path, content: dict[str, Any]) -> None:
         if rank() == 0:
@@ -180,7 +180,7 @@ class Runner:
         branch: Checkpoint | None = None,
         until: int | None = None,
     ) -> Fit:
-        what = "is trained" if until is None else "is trained, the part that methods share"
+        detail = "" if until is None else ", beginning shared with other methods"
         return fit(
             model,
             method.objective,
@@ -192,8 +192,8 @@ class Runner:
             validate=judge.after_epoch,
             keep_every=self.keep_every,
             deadline=self.deadline,
-            progress=lambda now: self.listen(Event(method.name, seed, what, now)),
-            warn=lambda sentence: self.listen(Event(method.name, seed, sentence)),
+            progress=lambda now: self.listen(Event(method.name, seed, "training", now, detail)),
+            warn=lambda sentence: self.listen(Event(method.name, seed, "warning for", detail=f": {sentence}")),
             note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
         )
 
@@ -217,7 +217,7 @@ class Runner:
             share(None)  # the first process has written its last checkpoint
             found = newest(folder, lambda sentence: None)
         if found is None or len(found.facts["log"]) != epochs:
-            raise TrainingError(f"{folder} has no whole checkpoint: remove it to train it again")
+            raise TrainingError(f"{folder} has no complete checkpoint: remove the folder to train it again")
         return found
 
     def _left(self, method: Method, seed: int, before: int) -> Checkpoint | None:

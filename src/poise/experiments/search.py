@@ -162,7 +162,7 @@ class Search:
 
     def _records(self, labels: Labels) -> list[Path]:
         folder = self._trial_folder(labels)
-        title = f"{self.sweep.method} ({in_words(labels)})"
+        title = f"{self.sweep.method} with {in_words(labels)}"
         runner = Runner(
             self.sweep.trial(folder.name, labels),
             folder.parent,

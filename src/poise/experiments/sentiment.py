@@ -105,7 +105,7 @@ class Embeddings:
             with open(self.path, "rb") as stream:
                 object.__setattr__(self, "sha256", file_digest(stream, "sha256").hexdigest())
         except OSError as error:
-            raise TrainingError(f"{self.path} is no safetensors file that can be read: {error}") from None
+            raise TrainingError(f"{self.path} cannot be read as a safetensors file: {error}") from None
 
     def read(self, rows: int) -> torch.Tensor:
         """The only table of so many rows, or the one that is named."""
@@ -116,7 +116,7 @@ class Embeddings:
                 fit = [n for n in file.keys() if file.get_slice(n).get_shape()[:1] == [rows]]  # noqa: SIM118
                 tables = {name: file.get_tensor(name) for name in ([self.tensor] if self.tensor else fit)}
         except (OSError, SafetensorError) as error:
-            raise TrainingError(f"{self.path} is no safetensors file that can be read: {error}") from None
+            raise TrainingError(f"{self.path} cannot be read as a safetensors file: {error}") from None
         fitting = {n: t for n, t in tables.items() if t.ndim == 2 and len(t) == rows}
         if len(fitting) != 1:
             found = ", ".join(fitting) or "none"

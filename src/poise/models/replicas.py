@@ -28,10 +28,14 @@ class Replicas(nn.Module):
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         if any(True for _ in networks[0].buffers()):
-            raise ValueError(f"a {type(networks[0]).__name__} has statistics of its batches: replicas cannot share one")
+            raise ValueError(
+                f"{type(networks[0]).__name__} has batch norm or other buffers, which are not supported in fleets"
+            )
         for module in networks[0].modules():
             if any(True for _ in module.parameters(recurse=False)) and not isinstance(module, nn.Conv2d | nn.Linear):
-                raise ValueError(f"replicas may have convolutions and linear layers, not a {type(module).__name__}")
+                raise ValueError(
+                    f"{type(module).__name__} is not supported in fleets, only Conv2d and Linear layers are"
+                )
         states = [dict(network.named_parameters()) for network in networks]
         self.count = len(networks)
         self._names = list(states[0])

@@ -36,7 +36,7 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        remedy = "; remove it, and its run goes on from its checkpoint" if kind == "record" else ""
+        remedy = "; remove it, and its run continues from its checkpoint" if kind == "record" else ""
         raise RecordError(f"{path} is damaged or cut short: {error}{remedy}") from None
     if not isinstance(content, dict) or "version" not in content:
         raise RecordError(f"{path} is not a Poise {kind}: it has no version")
@@ -49,4 +49,4 @@ def require(path: Path, content: dict[str, Any], kind: str, **kinds: type) -> No
     """Fields that must be there, by kind."""
     for name, wanted in kinds.items():
         if not isinstance(content.get(name), wanted) or isinstance(content[name], bool):
-            raise RecordError(f"{path} is not a Poise {kind}: its {name!r} is no {wanted.__name__}")
+            raise RecordError(f"{path} is not a Poise {kind}: its {name!r} is not a {wanted.__name__}")

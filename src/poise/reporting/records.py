@@ -196,7 +196,7 @@ def _check(path: Path, content: dict[str, Any]) -> None:
         raise RecordError(f"{path} is not a Poise record: its log is not a list of objects")
     for part in ("classes", "damaged"):
         if not isinstance(content.get(part) or {}, dict):
-            raise RecordError(f"{path} is not a Poise record: its {part!r} is no object")
+            raise RecordError(f"{path} is not a Poise record: its {part!r} is not an object")
     for name, counts in classes.items():
         if not isinstance(counts, list) or not all(_is_pair(count) for count in counts):
             raise RecordError(f"{path} is not a Poise record: the classes of {name!r} are not pairs of counts")

@@ -17,6 +17,7 @@ from poise.choices import require_choice, require_whole
 from poise.classifier import evaluating
 from poise.corruptions.corrupt import corrupt, profile_for
 from poise.data.errors import DataNotFound
+from poise.outputs import both_classes
 from poise.protocols import CORRUPTIONS, SEVERITIES
 from poise.robustness.output import Making
 from poise.robustness.scores import Robustness
@@ -45,8 +46,8 @@ def evaluate(
 ) -> Robustness:
     """Accuracy on clean images and under each corruption and severity.
 
-    model     images in [0, 1] [N, 3, H, W] to logits [N, L]; it normalises them itself. A module is put into eval mode
-              and back.
+    model     images in [0, 1] [N, 3, H, W] to logits [N, L]; one logit [N, 1] is the log-odds of class 1. It normalises
+              the images itself. A module is put into eval mode and back.
     data      "cifar10-c" or "cifar100-c", or a pair: images [N, 3, H, W] as `poise.corrupt` takes them, labels [N].
     limit     only the first images.
     device    by default that of the model's weights, or the CPU.
@@ -194,7 +195,8 @@ def _require_classes(logits: Tensor, labels: Tensor) -> None:
 
 
 def _logits(model: Model, x: Tensor) -> Tensor:
-    """What the model says [N, L]; a model that fails on images of another precision than its own is told so."""
+    """What the model says [N, L], with both classes of one logit; a model that fails on images of another precision
+    than its own is told so."""
     try:
         logits = model(x)
     except RuntimeError as error:
@@ -210,7 +212,7 @@ def _logits(model: Model, x: Tensor) -> Tensor:
         )
     if logits.dim() != 2 or len(logits) != len(x):
         raise ValueError(f"the model must return logits [N, L] for {len(x)} images, got {list(logits.shape)}")
-    return logits
+    return both_classes(logits)
 
 
 def _device_of(model: Model) -> torch.device:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from poise.classifier import evaluating
 from poise.data.loader import as_read
+from poise.outputs import both_classes
 from poise.tokens import Input, device_of
 
 
@@ -49,7 +50,7 @@ def count_batches(
         for rows, y in batches:
             x = as_read(rows)
             with torch.autocast(device_of(x).type, torch.bfloat16, enabled=bfloat16):
-                right = model(x).argmax(1) == y
+                right = both_classes(model(x)).argmax(1) == y
             # bincount, and y[right], would wait for the device at every batch.
             counts[0].index_add_(0, y, right.long())
             counts[1].index_add_(0, y, torch.ones_like(y))

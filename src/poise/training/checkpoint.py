@@ -165,7 +165,7 @@ def _write(path: Path, content: bytes) -> None:
             stream.write(content)
     except OSError as error:
         why = error.strerror or error
-        stands = "the run stands at the checkpoint before it" if _all(path.parent) else "the run has no checkpoint yet"
+        stands = "the checkpoint before it is intact" if _all(path.parent) else "the run has no checkpoint yet"
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "free some space, and the same command goes on" if full else "use another --out"
+        remedy = "free some space, then run the same command to continue" if full else "use another --out"
         raise TrainingError(f"{path} cannot be written ({why}): {stands}; {remedy}") from None

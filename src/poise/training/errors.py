@@ -15,3 +15,8 @@ class NotFinite(TrainingError):
 
 class OutOfTime(TrainingError):
     """The time that a run was given is over; its checkpoint is kept."""
+
+
+def out_of_time(after: str) -> OutOfTime:
+    """The error of a run that stops after an epoch, a batch or a test."""
+    return OutOfTime(f"the time limit was reached after {after}; run the same command to continue")

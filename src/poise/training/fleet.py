@@ -120,7 +120,7 @@ def together(objectives: Sequence[Objective], device: torch.device) -> FleetObje
     """One objective for all replicas; ValueError if they differ in more than the peak of a Ramp."""
     first: Any = objectives[0]
     if hasattr(first, "objective"):
-        raise ValueError(f"{type(first).__name__} is around another objective: it cannot be one of a fleet")
+        raise ValueError(f"{type(first).__name__}, which wraps another objective, is not supported in fleets")
     weights = [getattr(objective, "weight", Ramp(1.0)) for objective in objectives]
     peaks = [weight.peak if isinstance(weight, Ramp) else 1.0 for weight in weights]
     shape = replace(weights[0], peak=1.0) if isinstance(weights[0], Ramp) else weights[0]
@@ -129,7 +129,9 @@ def together(objectives: Sequence[Objective], device: torch.device) -> FleetObje
     if hasattr(first, "contrast"):
         first = replace(first, contrast=EachReplica(first.contrast, len(objectives)))
     elif len(set(peaks)) > 1:
-        raise ValueError(f"{type(first).__name__} has one weight for a whole fleet, got peaks {sorted(set(peaks))}")
+        raise ValueError(
+            f"{type(first).__name__} needs the same weight in a whole fleet, got peaks {sorted(set(peaks))}"
+        )
     return FleetObjective(first, shape, torch.tensor(peaks, device=device))
 
 

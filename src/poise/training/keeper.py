@@ -16,7 +16,7 @@ from poise.distributed import rank, share, union, world_size
 from poise.training.average import Average
 from poise.training.checkpoint import last_name, save
 from poise.training.engine import Engine
-from poise.training.errors import NotFinite, OutOfTime
+from poise.training.errors import NotFinite, out_of_time
 from poise.training.memory import Memory
 
 Entry = dict[str, Any]
@@ -69,7 +69,7 @@ class Keeper:
             self.keep(begun)
         if over:
             epoch = len(self.log) + 1
-            raise OutOfTime(f"the time is over after batch {batch} of epoch {epoch}: the same command goes on")
+            raise out_of_time(f"batch {batch} of epoch {epoch}")
 
     def require_finite(self, parts: dict[str, Tensor]) -> None:
         """NotFinite if a loss of this epoch [steps] or [steps, R] is not, with its step and part."""
@@ -81,7 +81,7 @@ class Keeper:
 
     def _remedy(self) -> str:
         kept = None if self.folder is None else last_name(self.folder)
-        return f"lower the learning rate or the weight; {f'{kept} is kept' if kept else 'there is no checkpoint yet'}"
+        return f"lower the learning rate or the weight; {f'{kept} is saved' if kept else 'there is no checkpoint yet'}"
 
 
 def order_of(data: Loader, epoch: int) -> str:

@@ -29,7 +29,7 @@ from poise.training.batch_norm import synchronised
 from poise.training.checkpoint import Checkpoint, newest, restore
 from poise.training.compiling import compiled, compiles, uncompiled
 from poise.training.engine import Engine
-from poise.training.errors import OutOfTime, TrainingError
+from poise.training.errors import TrainingError, out_of_time
 from poise.training.keeper import Entry, Keeper, order_of
 from poise.training.plan import Plan
 
@@ -116,7 +116,7 @@ def fit(
             if over or due or epoch + 1 == last:
                 keeper.keep()
             if over:
-                raise OutOfTime(f"the time is over after epoch {epoch + 1} of {last}: the same command goes on")
+                raise out_of_time(f"epoch {epoch + 1} of {last}")
     if average is not None:
         average.give()
     return Fit(log, spent + time.monotonic() - begun, engine.description, trunk, keeper.memory.peak)
@@ -140,7 +140,7 @@ def _resumed(
         return Begun([])
     processes = found.facts["processes"]
     if processes != world_size():
-        raise TrainingError(f"the run was begun by {processes} processes, not {world_size()}: go on with as many")
+        raise TrainingError(f"the run was started by {processes} processes, not {world_size()}: continue with as many")
     restore(found, model, optimizer, average)
     data.damaged.update({Path(path): str(why) for path, why in found.facts.get("damaged", {}).items()})
     log, begun = list(found.facts["log"]), found.facts.get("begun")
@@ -221,10 +221,12 @@ def _clear_about_failures(plan: Plan) -> Iterator[None]:
         ) from None
     except RuntimeError as error:
         if "DataLoader worker" in str(error):
-            raise TrainingError(f"a process that decodes pictures died ({error}): the same command goes on") from None
+            raise TrainingError(
+                f"a process that decodes pictures died ({error}); run the same command to continue"
+            ) from None
         if not lost_another(error):
             raise
         raise TrainingError(
-            "another process of this run was lost: torchrun starts all of them again if --max-restarts allows, and the "
-            "same command goes on from the last checkpoint"
+            "another process of this run was lost: torchrun restarts all of them if --max-restarts allows, or run the "
+            "same command to continue from the last checkpoint"
         ) from None
