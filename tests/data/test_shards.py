@@ -106,7 +106,7 @@ def test_writing_is_repeatable_and_goes_on_after_a_stop(folder: Path, tmp_path: 
     monkeypatch.setattr(sharding, "_write", stopping)
     with pytest.raises(KeyboardInterrupt):
         write_shards(folder, tmp_path / "part", 4)
-    with pytest.raises(DataMismatch, match="is not finished: run  poise data shard  again"):
+    with pytest.raises(DataMismatch, match="is not finished: run the same  poise data shard  again"):
         open_part(tmp_path / "part", "train")
     monkeypatch.setattr(sharding, "_write", real)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "part").glob("*.tar")}
