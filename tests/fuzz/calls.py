@@ -61,18 +61,26 @@ bag = Slot(("BagOfWords()",), ("torch.nn.Embedding(20, 3)", "plain(3, 3)"), smoo
 
 def _losses() -> list[Recipe]:
     logits = Slot(
-        ("torch.randn($B, $L)", "torch.randn($B, $L).mul(30)", "torch.randn($B, $L).double()", "torch.randn($B, $L).half()"),
+        (
+            "torch.randn($B, $L)",
+            "torch.randn($B, $L).mul(30)",
+            "torch.randn($B, $L).double()",
+            "torch.randn($B, $L).half()",
+        ),
         (
             *("torch.randn($B)", "torch.randn($B, $L).tolist()", "torch.randn($B, $L).numpy()"),
             *("torch.randint(5, ($B, $L))", "torch.randn($B, $L, 1)", "torch.zeros($B, 0)", "torch.zeros(0, $L)"),
         ),
         NOT_TENSORS,
+        ("y",),
     )
     y = Slot(
         ("torch.arange($B) % 2", "(torch.arange($B) % $L).int()", "torch.rand($B, $L).softmax(1)"),
-        tuple(each for each in labels.mistakes if "7" not in each and "3)" not in each)
-        + ("torch.full(($B,), $L)", "torch.full(($B,), -100)", "torch.rand($B, $L + 1)", "-torch.rand($B, $L)")
-        + ("torch.full(($B, $L), float('nan'))",),
+        (
+            *(each for each in labels.mistakes if "7" not in each and "3)" not in each),
+            *("torch.full(($B,), $L)", "torch.full(($B,), -100)", "torch.rand($B, $L + 1)", "-torch.rand($B, $L)"),
+            "torch.full(($B, $L), float('nan'))",
+        ),
         NOT_TENSORS,
         ("label",),
     )
@@ -83,7 +91,7 @@ def _losses() -> list[Recipe]:
             {"label_smoothing": share, "logits": logits, "y": y},
             "poise.CrossEntropy(label_smoothing)(logits, y)",
             oracles.cross_entropy,
-            wrong=(("poise.CrossEntropy(label_smoothing)(y, logits)", "logits"),),
+            wrong=(("poise.CrossEntropy(label_smoothing)(y, logits)", "logits|y"),),
         ),
         Recipe(
             "CrossEntropy",
@@ -129,7 +137,7 @@ def _schedules() -> list[Recipe]:
         ),
         Recipe(
             "Cosine",
-            {"peak": peak, "steps": whole("10", "50", mistakes=("0", "-4", "1")), "warmup": later, "step": step},
+            {"peak": peak, "steps": whole("10", "50", mistakes=("0", "-4")), "warmup": later, "step": step},
             "poise.Cosine(peak, steps, warmup)(step)",
             oracles.cosine,
         ),
@@ -187,7 +195,7 @@ def _selections() -> list[Recipe]:
         ("torch.rand($B, $D)", "torch.rand($B, 2, $D)", "torch.randint(3, ($B, $D)).float()"),
         (
             *("torch.rand($D)", "torch.rand($B, $D).tolist()", "torch.rand($B, $D).numpy()", "torch.rand($B, 1)"),
-            *("torch.randint(3, ($B, $D))", "torch.rand($B, $D) > 0.5", "torch.zeros(0, $D)"),
+            *("torch.randint(3, ($B, $D))", "torch.rand($B, $D) > 0.5"),
         ),
         NOT_TENSORS,
         ("utility", "k", "features"),
@@ -197,17 +205,21 @@ def _selections() -> list[Recipe]:
         ("torch.ones(u.shape)", "torch.ones(u.shape).tolist()", "torch.ones(2, 2) > 0", "np.ones(u.shape) > 0"),
         ("object()", "'words'", "3"),
     )
-    wrong_generator = Slot(SEED.right, ("7", "'seed'", "np.random.default_rng(0)"), ("object()", "torch.nn.Linear(2, 2)"))
+    wrong_generator = Slot(
+        SEED.right, ("7", "'seed'", "np.random.default_rng(0)"), ("object()", "torch.nn.Linear(2, 2)")
+    )
     k, per = whole("1", "2", mistakes=("-1", "0")), choice("value")
     count = {"k": k.but("900"), "per": per, "u": u, "valid": valid, "generator": wrong_generator}
     part = {"fraction": number("$f * 0.5", "0.5", mistakes=("0", "0.6", "-0.1")), **count}
     del part["k"]
     counted = "poise.{}(k, per)(u, valid if k != 900 else None, generator)"
-    pixel = 'poise.TopBottom(1, "pixel")(torch.rand($B, $D))'
+    pixel = 'poise.TopBottom(1, "pixel")(u.flatten(1))'
     return [
         Recipe("TopBottom", count, counted.format("TopBottom"), oracles.selected, wrong=((pixel, "per|pixel"),)),
         Recipe("AtRandom", count, counted.format("AtRandom"), oracles.chosen_at_random),
-        Recipe("TopBottomFraction", part, "poise.TopBottomFraction(fraction, per)(u, valid, generator)", oracles.selected),
+        Recipe(
+            "TopBottomFraction", part, "poise.TopBottomFraction(fraction, per)(u, valid, generator)", oracles.selected
+        ),
     ]
 
 
@@ -249,14 +261,20 @@ def _perturbations() -> list[Recipe]:
             "poise.Gaussian(sigma, clip)(x, chosen, generator)",
             oracles.perturbed,
         ),
-        Recipe("Remove", {"how": how, "x": sentence, "chosen": removal}, "poise.Remove(how)(x, chosen)", oracles.removed),
+        Recipe(
+            "Remove", {"how": how, "x": sentence, "chosen": removal}, "poise.Remove(how)(x, chosen)", oracles.removed
+        ),
     ]
 
 
 def _wrong_floats() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Mistakes, absurdities and words of a tensor of floats that is followed by something of its shape."""
     mistakes = ("torch.randint(9, ($B, $D))", "torch.randint(255, ($B, $D), dtype=torch.uint8)", "sentences([3, 4])")
-    return (*mistakes, "torch.rand($B, $D).numpy()"), ("None", "'words'", "object()", "torch.nn.Linear(2, 2)"), ("tensor",)
+    return (
+        (*mistakes, "torch.rand($B, $D).numpy()"),
+        ("None", "'words'", "object()", "torch.nn.Linear(2, 2)"),
+        ("tensor",),
+    )
 
 
 def _measures() -> list[Recipe]:
@@ -279,7 +297,12 @@ def _measures() -> list[Recipe]:
     utility = Slot(("poise.GradientUtility()",), ("poise.GradientUtility", "'gradient'", "None"), ("object()", "3"))
     parts = Slot(
         ("(poise.GradientUtility(), poise.GradientUtility(own_forward=True))",),
-        ("(poise.GradientUtility(),)", "()", "poise.GradientUtility()", "(poise.GradientUtility, poise.GradientUtility)"),
+        (
+            "(poise.GradientUtility(),)",
+            "()",
+            "poise.GradientUtility()",
+            "(poise.GradientUtility, poise.GradientUtility)",
+        ),
         ("None", "3", "object()"),
         ("weights",),
     )
@@ -293,7 +316,7 @@ def _measures() -> list[Recipe]:
         ("torch.rand(x.shape)", "torch.randn(x.shape)"),
         (
             *("torch.rand(len(x), 1)", "torch.rand(x.shape).tolist()", "torch.rand(x.shape).numpy()", "None"),
-            *("torch.full(x.shape, 1j)", "torch.rand(1, *x.shape)", "torch.full(x.shape, float('nan'))"),
+            *("torch.full(x.shape, 1j)", "torch.rand(1, *x.shape)"),
         ),
         ("object()", "'words'", "3"),
         ("utility",),
@@ -353,21 +376,34 @@ def _measures() -> list[Recipe]:
 
 def _objectives() -> list[Recipe]:
     model = Slot(smooth.right, *(smooth.mistakes, smooth.absurd, smooth.words))
-    step = Slot(("None", "0", "3"), ("-1", "2.5", "'3'", "float('nan')", "True", "torch.tensor(2.5)"), ("object()", "print"))
+    step = Slot(
+        ("None", "0", "3"), ("-1", "2.5", "'3'", "float('nan')", "True", "torch.tensor(2.5)"), ("object()", "print")
+    )
     batch = {"model": model, "x": flat, "y": labels, "step": step, "generator": SEED}
     call = "(model, x, y, step, generator=generator)"
     weight = Slot(
         ("1.0", "$f", "poise.Constant(0.5)", "poise.Ramp(1.0)"),
-        ("-1.0", "float('nan')", "'1'", "None", "True", "poise.Constant(-1.0)", "poise.Constant", "lambda step: float('nan')"),
+        (
+            "-1.0",
+            "float('nan')",
+            "'1'",
+            "None",
+            "True",
+            "poise.Constant(-1.0)",
+            "poise.Constant",
+            "lambda step: float('nan')",
+        ),
         ("object()", "[]", "{'a': 1}"),
     )
     statistics = choice("running", "batch", "moving")
     loss = Slot(
-        ("poise.CrossEntropy()", "torch.nn.CrossEntropyLoss(reduction='none')"),
+        ("poise.CrossEntropy()",),
         ("torch.nn.CrossEntropyLoss()", "poise.CrossEntropy", "'xe'", "None"),
         ("object()", "3"),
     )
-    plain_y = Slot(labels.right[::2], tuple(each for each in labels.mistakes if "-1" not in each), labels.absurd, labels.words)
+    plain_y = Slot(
+        labels.right[::2], tuple(each for each in labels.mistakes if "-1" not in each), labels.absurd, labels.words
+    )
 
     def part(right: str, *more: str) -> Slot:
         kind = right.split("(")[0]
@@ -388,7 +424,9 @@ def _objectives() -> list[Recipe]:
     }
     fcl["select"] = Slot(fcl["select"].right, fcl["select"].mistakes, PARTS, ("k",))
     fcl["perturb"] = Slot(fcl["perturb"].right, fcl["perturb"].mistakes, PARTS, ("Remove",))
-    text_fcl = "poise.FCL(poise.RemovalUtility(), poise.TopBottomFraction(0.2), poise.Remove(), poise.InfoNCE(1.0), 1.0)"
+    text_fcl = (
+        "poise.FCL(poise.RemovalUtility(), poise.TopBottomFraction(0.2), poise.Remove(), poise.InfoNCE(1.0), 1.0)"
+    )
     pictured = Slot(
         ("torch.rand($B, 3, 8, 8)",),
         (
@@ -434,7 +472,7 @@ def _objectives() -> list[Recipe]:
             wrong=(
                 ("poise.FCL(utility, select, perturb, contrast, poise.Ramp(1.0, 2, 5))(model, x, y)", no_step),
                 ("poise.FCL(utility, perturb, select, contrast, weight)(model, x, y)", "select|perturb|k"),
-                ("poise.FCL(utility, select, perturb, weight, contrast)(model, x, y, 1)", "contrast|weight"),
+                ("poise.FCL(utility, select, perturb, weight, contrast)(model, x, y, 1)", "contrast|weight|near"),
             ),
         ),
         Recipe(
@@ -449,7 +487,7 @@ def _objectives() -> list[Recipe]:
             {
                 "model": Slot(("ConvNet(num_classes=3)", "ConvNet(num_classes=3).eval()")),
                 "statistics": statistics,
-                "x": Slot(pictured.right, pictured.mistakes[1:], pictured.absurd, pictured.words),
+                "x": Slot(pictured.right, pictured.mistakes[1:], pictured.absurd, (*pictured.words, "per")),
                 "y": labels,
                 "generator": SEED,
             },
@@ -515,8 +553,18 @@ def _text() -> list[Recipe]:
     ids = Slot(
         ("torch.randint(1, 20, ($B, $T))", "torch.randint(1, 20, ($B, $T)).int()"),
         (
-            *("torch.rand($B, $T)", "[[1, 2, 3]] * $B", "np.ones(($B, $T), dtype='int64')", "torch.randint(1, 20, ($T,))"),
-            *("torch.ones($B, $T) > 0", "torch.randint(1, 20, ($B, $T, 1))", "'a sentence'", "torch.full(($B, $T), 1j)"),
+            *(
+                "torch.rand($B, $T)",
+                "[[1, 2, 3]] * $B",
+                "np.ones(($B, $T), dtype='int64')",
+                "torch.randint(1, 20, ($T,))",
+            ),
+            *(
+                "torch.ones($B, $T) > 0",
+                "torch.randint(1, 20, ($B, $T, 1))",
+                "'a sentence'",
+                "torch.full(($B, $T), 1j)",
+            ),
         ),
         NOT_TENSORS,
     )
@@ -542,7 +590,7 @@ def _text() -> list[Recipe]:
             },
             "poise.Tokens(ids, mask, special, pad, most).features",
             oracles.anything,
-            wrong=(("poise.Tokens(mask, ids)", "ids"),),
+            wrong=(("poise.Tokens(mask, ids)", "ids|mask"),),
         )
     ]
 
@@ -551,7 +599,17 @@ def _networks() -> list[Recipe]:
     count = whole("3", "10", mistakes=("0", "-1", "None"))
     blocks = Slot(
         ("[(1, 4, 1)]", "((1, 4, 1), (1, 8, 2))"),
-        ("[]", "[(1, 4)]", "[(1, 4, 0)]", "[(0, 4, 1)]", "(1, 4, 1)", "3", "[(1, 4.5, 1)]", "[('1', 4, 1)]", "[(1, -4, 1)]"),
+        (
+            "[]",
+            "[(1, 4)]",
+            "[(1, 4, 0)]",
+            "[(0, 4, 1)]",
+            "(1, 4, 1)",
+            "3",
+            "[(1, 4.5, 1)]",
+            "[('1', 4, 1)]",
+            "[(1, -4, 1)]",
+        ),
         ("None", "object()", "'words'"),
     )
     mean = Slot(
@@ -566,7 +624,11 @@ def _networks() -> list[Recipe]:
         (
             *("torch.randint(255, ($B, 3, 16, 16), dtype=torch.uint8)", "torch.rand($B, 3, 16, 16).double()"),
             *("torch.rand($B, 1, 16, 16)", "torch.rand(3, 16, 16)", "torch.rand($B, 16, 16, 3)", "torch.rand($B, 768)"),
-            *("torch.rand($B, 3, 16, 16).numpy()", "torch.randint(255, ($B, 3, 16, 16))", "torch.rand($B, 3, 16, 16) > 0"),
+            *(
+                "torch.rand($B, 3, 16, 16).numpy()",
+                "torch.randint(255, ($B, 3, 16, 16))",
+                "torch.rand($B, 3, 16, 16) > 0",
+            ),
             *("[torch.rand(3, 16, 16)]", "sentences([3, 4])"),
         ),
         NOT_TENSORS,
@@ -585,7 +647,7 @@ def _networks() -> list[Recipe]:
         "vocabulary": whole("20", "30", mistakes=("0", "-1")),
         "width": whole("8", "16", mistakes=("0", "9", "-8")),
         "layers": whole("1", "2", mistakes=("-1", "0")),
-        "heads": whole("1", "2", mistakes=("0", "3", "-1")),
+        "heads": whole("2", "4", mistakes=("0", "3", "-1")),
         "feed_forward": whole("4", mistakes=("0", "-1")),
         "max_length": whole("16", mistakes=("0", "-1")),
         "dropout": number("0.0", "0.1", mistakes=("-0.1", "1.5")),
@@ -602,14 +664,18 @@ def _networks() -> list[Recipe]:
         Recipe("LeNet", lenet, "poise.LeNet(num_classes, in_channels, size, maps, units)", oracles.network, draws=True),
         Recipe(
             "LeNet",
-            {"model": Slot(("poise.LeNet(4, 3, 16)",)), "x": side.but("torch.rand($B, 3, 20, 20)", "torch.rand($B, 3, 16, 16).half()")},
+            {
+                "model": Slot(("poise.LeNet(4, 3, 16)",)),
+                "x": side.but("torch.rand($B, 3, 20, 20)", "torch.rand($B, 3, 16, 16).half()"),
+            },
             "model(x)",
             oracles.classes(4),
         ),
         Recipe(
             "Transformer",
             text,
-            "poise.Transformer(num_classes, vocabulary, width, layers, heads, feed_forward, max_length, dropout, table_width)",
+            "poise.Transformer(num_classes, vocabulary, width, layers, heads, feed_forward, max_length, dropout, "
+            "table_width)",
             oracles.network,
             draws=True,
         ),
@@ -632,7 +698,9 @@ def _networks() -> list[Recipe]:
             ),
         ]
     for name, cost in (("resnet56", 0.05), ("resnet_v2_50", 0.01)):
-        recipes.append(Recipe(name, {"num_classes": count}, f"poise.{name}(num_classes)", oracles.network, draws=True, share=cost))
+        recipes.append(
+            Recipe(name, {"num_classes": count}, f"poise.{name}(num_classes)", oracles.network, draws=True, share=cost)
+        )
     return recipes
 
 
@@ -643,12 +711,27 @@ def _splits() -> list[Recipe]:
         ("None", "3", "object()", "'resnet'"),
         ("Linear",),
     )
-    head = Slot(("None", "'fc' if hasattr(model, 'fc') else '3'"), ("'nowhere'", "''", "3", "nn.Linear(6, 3)"), ("object()",), ("layer", "Linear"))
-    call = Slot(("poise.models.split.call_model", "lambda model, x: model(x)"), ("'model'", "3", "None"), ("object()",))
-    x = Slot(flat.right, tuple(each for each in flat.mistakes if "nan" not in each and "inf" not in each), NOT_TENSORS, flat.words)
+    head = Slot(
+        ("None", "'fc' if hasattr(model, 'fc') else '3'"),
+        ("'nowhere'", "''", "3", "nn.Linear(6, 3)"),
+        ("object()",),
+        ("layer", "Linear"),
+    )
+    call = Slot(("call_model", "lambda model, x: model(x)"), ("'model'", "3", "None"), ("object()",))
+    x = Slot(
+        flat.right,
+        tuple(each for each in flat.mistakes if "nan" not in each and "inf" not in each),
+        NOT_TENSORS,
+        flat.words,
+    )
     whole_x = Slot(flat.right)
     return [
-        Recipe("split", {"model": model, "head": head, "call": call, "x": x}, "poise.split(model, head, call).embed(x)", oracles.finite),
+        Recipe(
+            "split",
+            {"model": model, "head": head, "call": call, "x": x},
+            "poise.split(model, head, call).embed(x)",
+            oracles.finite,
+        ),
         Recipe(
             "SplitClassifier",
             {
@@ -669,7 +752,10 @@ def _files() -> list[Recipe]:
             "load_model",
             {
                 "path": Slot(
-                    ("saved()",), ("'/nowhere/at.all'", "3", "None", "poise.__file__", "''", "poise.LeNet(3)"), ("object()",), ("nowhere", "holds")
+                    ("saved()",),
+                    ("'/nowhere/at.all'", "3", "None", "poise.__file__", "''", "poise.LeNet(3)"),
+                    ("object()",),
+                    ("nowhere", "holds"),
                 ),
                 "device": Slot(("'cpu'", "torch.device('cpu')"), ("'gpu'", "3.5", "None", "'cuda:99'"), ("object()",)),
             },
@@ -681,7 +767,11 @@ def _files() -> list[Recipe]:
         Recipe(
             "save_model",
             {
-                "model": Slot(("poise.LeNet(3, size=16)",), ("poise.LeNet(4, size=16)", "None", "'LeNet'", "poise.LeNet", "nn.Linear(2, 2)"), ("3",)),
+                "model": Slot(
+                    ("poise.LeNet(3, size=16)",),
+                    ("poise.LeNet(4, size=16)", "None", "'LeNet'", "poise.LeNet", "nn.Linear(2, 2)"),
+                    ("3",),
+                ),
                 "path": Slot(("saved() + '.copy'",), ("3", "None", "''"), ("object()",)),
                 "network": Slot(("'LeNet'",), ("'lenet'", "None", "poise.LeNet", "'resnet56'"), ("3",)),
                 "size": Slot(("16",), ("28", "None", "object()", "'16'"), (), ("settings", "weights")),
@@ -701,16 +791,35 @@ def _files() -> list[Recipe]:
 
 def _augmentations() -> list[Recipe]:
     x = Slot(
-        ("torch.rand($B, 3, 8, 8)", "torch.rand($B, 1, 8, 6)", "torch.rand($B, 3, 8, 8).double()", "torch.rand($B, 3, 8, 8).half()"),
         (
-            *("torch.rand($B, 3, 8, 8) * 255", "torch.randint(255, ($B, 3, 8, 8), dtype=torch.uint8)", "torch.rand($B, 64)"),
+            "torch.rand($B, 3, 8, 8)",
+            "torch.rand($B, 1, 8, 6)",
+            "torch.rand($B, 3, 8, 8).double()",
+            "torch.rand($B, 3, 8, 8).half()",
+        ),
+        (
+            *(
+                "torch.rand($B, 3, 8, 8) * 255",
+                "torch.randint(255, ($B, 3, 8, 8), dtype=torch.uint8)",
+                "torch.rand($B, 64)",
+            ),
             *("torch.full(($B, 3, 8, 8), float('nan'))", "torch.rand($B, 3, 8, 8).numpy()", "torch.rand(3, 8, 8)"),
-            *("torch.randn($B, 3, 8, 8) * 3", "[torch.rand(3, 8, 8)]", "sentences([3, 4])", "torch.randint(2, ($B, 3, 8, 8))"),
+            *(
+                "torch.randn($B, 3, 8, 8) * 3",
+                "[torch.rand(3, 8, 8)]",
+                "sentences([3, 4])",
+                "torch.randint(2, ($B, 3, 8, 8))",
+            ),
         ),
         NOT_TENSORS,
         ("images",),
     )
-    free = Slot(x.right, tuple(each for each in x.mistakes if "255" not in each[-4:] and "nan" not in each and "* 3" not in each), x.absurd, x.words)
+    free = Slot(
+        x.right,
+        tuple(each for each in x.mistakes if "255" not in each[-4:] and "nan" not in each and "* 3" not in each),
+        x.absurd,
+        x.words,
+    )
     any_generator = Slot(SEED.right, ("7", "'seed'"), ("object()",))
     sigma = number("0.1", "$f", "0", mistakes=("-1", "None"))
     last = {"x": x, "generator": any_generator}
@@ -762,7 +871,15 @@ def _augmentations() -> list[Recipe]:
 
 def _corruptions() -> list[Recipe]:
     name = Slot(
-        ("'gaussian_noise'", "'contrast'", "'pixelate'", "'brightness'", "'jpeg_compression'", "'saturate'", "'shot_noise'"),
+        (
+            "'gaussian_noise'",
+            "'contrast'",
+            "'pixelate'",
+            "'brightness'",
+            "'jpeg_compression'",
+            "'saturate'",
+            "'shot_noise'",
+        ),
         ("'gaussian'", "'Fog'", "''", "3", "None", "['fog']"),
         ("object()", "[[]]"),
         ("corruption",),
@@ -772,9 +889,18 @@ def _corruptions() -> list[Recipe]:
     rounding = choice("nearest", "truncate")
     jpeg = whole("None", "85", mistakes=("0", "101"), words=("quality",), none=True)
     images = Slot(
-        ("torch.rand($B, 3, 16, 16)", "torch.randint(256, ($B, 3, 16, 16), dtype=torch.uint8)", "torch.rand($B, 3, 16, 16).double()"),
         (
-            *("torch.rand($B, 3, 16, 16) * 255", "torch.rand($B, 1, 16, 16)", "torch.rand($B, 16, 16, 3)", "torch.rand($B, 3, 8, 8)"),
+            "torch.rand($B, 3, 16, 16)",
+            "torch.randint(256, ($B, 3, 16, 16), dtype=torch.uint8)",
+            "torch.rand($B, 3, 16, 16).double()",
+        ),
+        (
+            *(
+                "torch.rand($B, 3, 16, 16) * 255",
+                "torch.rand($B, 1, 16, 16)",
+                "torch.rand($B, 16, 16, 3)",
+                "torch.rand($B, 3, 8, 8)",
+            ),
             *("torch.rand($B, 3, 16, 16).numpy()", "torch.full(($B, 3, 16, 16), float('nan'))", "torch.rand(16, 16)"),
             *("torch.randint(256, ($B, 3, 16, 16))", "torch.randn($B, 3, 16, 16)", "[torch.rand(3, 16, 16)]"),
         ),
@@ -789,7 +915,12 @@ def _corruptions() -> list[Recipe]:
     one = Slot(
         ("torch.rand(3, 16, 16)", "Image.new('RGB', (16, 20))", "torch.randint(256, (3, 16, 16), dtype=torch.uint8)"),
         (
-            *("torch.rand($B, 3, 16, 16)", "torch.rand(3, 16, 16) * 255", "torch.rand(3, 16, 16).numpy()", "torch.rand(1, 16, 16)"),
+            *(
+                "torch.rand($B, 3, 16, 16)",
+                "torch.rand(3, 16, 16) * 255",
+                "torch.rand(3, 16, 16).numpy()",
+                "torch.rand(1, 16, 16)",
+            ),
             *("torch.rand(16, 16, 3)", "torch.full((3, 16, 16), float('nan'))", "torch.randint(256, (3, 16, 16))"),
             *("Image.new('RGB', (8, 8))", "torch.rand(16, 16)"),
         ),
@@ -803,20 +934,33 @@ def _corruptions() -> list[Recipe]:
         Recipe("Corruption", settings, "poise.Corruption(name, profile, rounding).at(severity)", oracles.anything),
         Recipe(
             "corrupt",
-            {"images": images, **settings, "seed": whole("0", "$seed", mistakes=("None",)), "index": index, "jpeg": jpeg, "memory": memory},
+            {
+                "images": images,
+                **settings,
+                "seed": whole("0", "$seed", mistakes=("None",)),
+                "index": index,
+                "jpeg": jpeg,
+                "memory": memory,
+            },
             "poise.corrupt(images, name, severity, profile, seed=seed, index=index, "
             "rounding=rounding, jpeg=jpeg, memory=memory)",
             oracles.corrupted,
             wrong=(
                 ("poise.corrupt(name, images, severity, profile)", "images"),
                 ("poise.corrupt(images, severity, name, profile)", "corruption|name"),
-                ("poise.corrupt(torch.rand(2, 3, 20, 20), name, severity)", "profile"),
+                ("poise.corrupt(torch.zeros(2, 3, 20, 20), name, severity)", "profile"),
             ),
             share=0.5,
         ),
         Recipe(
             "Corrupt",
-            {**settings, "seed": whole("0", "$seed", mistakes=("None",)), "jpeg": jpeg, "images": one, "index": one_number},
+            {
+                **settings,
+                "seed": whole("0", "$seed", mistakes=("None",)),
+                "jpeg": jpeg,
+                "images": one,
+                "index": one_number,
+            },
             "poise.Corrupt(name, severity, profile, seed, rounding, jpeg)(images, index)",
             oracles.corrupted,
             share=0.5,
@@ -827,27 +971,54 @@ def _corruptions() -> list[Recipe]:
 def _robustness() -> list[Recipe]:
     model = Slot(
         ("plain(768, 3)", "ConvNet(num_classes=3)", "lambda x: x.flatten(1)[:, :3]"),
-        ("'resnet'", "None", "poise.LeNet", "lambda x: x.mean()", "lambda x: [x]", "lambda x: x.flatten(1)[:1, :3]", "plain(768, 3).double()"),
+        (
+            "'resnet'",
+            "None",
+            "poise.LeNet",
+            "lambda x: x.mean()",
+            "lambda x: [x]",
+            "lambda x: x.flatten(1)[:1, :3]",
+            "plain(768, 3).double()",
+        ),
         ("object()", "3"),
         ("logits", "weights"),
     )
     pair = "(torch.rand($B, 3, 16, 16), {})"
     good = "torch.arange($B) % 3"
     pictures = (
-        *("torch.rand($B, 3, 16, 16) * 255", "torch.rand($B, 1, 16, 16)", "torch.rand(0, 3, 16, 16)", "torch.rand($B, 3, 8, 8)"),
-        *("torch.full(($B, 3, 16, 16), float('nan'))", "torch.rand($B, 3, 16, 16).numpy()", "torch.randint(255, ($B, 3, 16, 16))"),
+        *(
+            "torch.rand($B, 3, 16, 16) * 255",
+            "torch.rand($B, 1, 16, 16)",
+            "torch.rand(0, 3, 16, 16)",
+            "torch.rand($B, 3, 8, 8)",
+        ),
+        *(
+            "torch.full(($B, 3, 16, 16), float('nan'))",
+            "torch.rand($B, 3, 16, 16).numpy()",
+            "torch.randint(255, ($B, 3, 16, 16))",
+        ),
         *("torch.rand($B, 16, 16, 3)", "torch.randn($B, 3, 16, 16)"),
     )
     wrong_labels = (
         *("torch.zeros($B, 1, dtype=torch.int64)", "torch.zeros($B)", "torch.full(($B,), -1)", "torch.full(($B,), 3)"),
-        *("torch.eye(3).long()[torch.zeros($B).long()]", "[0] * $B", "torch.arange($more) % 3", "torch.arange($B) % 3 > 0"),
+        *(
+            "torch.eye(3).long()[torch.zeros($B).long()]",
+            "[0] * $B",
+            "torch.arange($more) % 3",
+            "torch.arange($B) % 3 > 0",
+        ),
     )
     data = Slot(
         (pair.format(good), "(torch.randint(256, ($B, 3, 16, 16), dtype=torch.uint8), torch.zeros($B).int())"),
         (
             *(pair.format(each) for each in wrong_labels),
             *(f"({each}, ({good})[:len({each})])" for each in pictures),
-            *("'cifar10'", "torch.rand($B, 3, 16, 16)", "(torch.arange(2), torch.rand(2, 3, 16, 16))", "[(torch.rand(2, 3, 16, 16), 0)]"),
+            *(
+                "'cifar10'",
+                "torch.rand($B, 3, 16, 16)",
+                "(torch.arange(2), torch.rand(2, 3, 16, 16))",
+                "[(torch.rand(2, 3, 16, 16), 0)]",
+            ),
         ),
         ("None", "3", "object()"),
         ("images", "labels", "label"),
@@ -858,7 +1029,9 @@ def _robustness() -> list[Recipe]:
         ("3", "object()"),
         ("corruption",),
     )
-    levels = Slot(("[1]", "(5, 2)"), ("3", "[]", "[0]", "[6]", "['1']", "[1.0]", "None", "'12'"), ("object()",), ("severity",))
+    levels = Slot(
+        ("[1]", "(5, 2)"), ("3", "[]", "[0]", "[6]", "['1']", "[1.0]", "None", "'12'"), ("object()",), ("severity",)
+    )
     maybe = {"none": True}
     settings = {
         "corruptions": names,
@@ -883,7 +1056,10 @@ def _robustness() -> list[Recipe]:
             oracles.accuracies,
             wrong=(
                 (f"poise.evaluate(data, model, {options})", "model|data"),
-                ("poise.evaluate(model, (torch.rand(2, 3, 20, 20), torch.tensor([0, 1])), corruptions=['fog'])", "profile"),
+                (
+                    "poise.evaluate(model, (torch.zeros(2, 3, 20, 20), torch.tensor([0, 1])), corruptions=['fog'])",
+                    "profile",
+                ),
                 ("poise.evaluate(model, data, memory=1e9)", "memory"),
             ),
             share=0.3,
@@ -897,7 +1073,11 @@ def _robustness() -> list[Recipe]:
         ),
         Recipe(
             "Robustness",
-            {"names": Slot(("['fog', 'snow']",), ("'fog'", "3", "['fogg']", "[]", "None"), ("object()",), ("corruption",))},
+            {
+                "names": Slot(
+                    ("['fog', 'snow']",), ("'fog'", "3", "['fogg']", "[]", "None"), ("object()",), ("corruption",)
+                )
+            },
             f"{robust}.mean(names)",
             lambda values, result: oracles.close(result, 0.6875),
             share=0.2,
@@ -906,36 +1086,79 @@ def _robustness() -> list[Recipe]:
 
 
 def _audits() -> list[Recipe]:
-    model = Slot(("Smooth(6)", "Plain(6, 3)"), ("'resnet'", "None", "poise.LeNet", "nn.Flatten()"), ("3", "object()"), ("Linear",))
+    model = Slot(
+        ("Smooth(6)", "Plain(6, 3)"),
+        ("'resnet'", "None", "poise.LeNet", "nn.Flatten()"),
+        ("3", "object()"),
+        ("Linear",),
+    )
     good = "torch.arange(6) % 3"
     loader = Slot(
-        (f"[(torch.rand(6, 6), {good})]", f"[(torch.rand(3, 6), {good}[:3])] * 2".replace("arange(6) % 3[:3]", "arange(3)")),
+        (
+            f"[(torch.rand(6, 6), {good})]",
+            f"[(torch.rand(3, 6), {good}[:3])] * 2".replace("arange(6) % 3[:3]", "arange(3)"),
+        ),
         (
             *("[]", "(torch.rand(6, 6), torch.arange(6) % 3)", "torch.rand(6, 6)", "[torch.rand(6, 6)]", "None", "3"),
-            *(f"[(torch.rand(6, 6).numpy(), {good})]", "[(torch.rand(6, 6), torch.rand(6))]", "[(torch.rand(6, 6), torch.arange(5))]"),
-            *("[(torch.rand(6, 6), torch.full((6,), 3))]", "[(torch.rand(6, 6), torch.full((6,), -1))]", f"[(torch.full((6, 6), float('nan')), {good})]"),
-            *("[(torch.rand(6, 6), torch.zeros(6, 1).long())]", f"[(torch.rand(6, 6), {good}, 3)]", f"[({good}, torch.rand(6, 6))]"),
+            *(
+                f"[(torch.rand(6, 6).numpy(), {good})]",
+                "[(torch.rand(6, 6), torch.rand(6))]",
+                "[(torch.rand(6, 6), torch.arange(5))]",
+            ),
+            *(
+                "[(torch.rand(6, 6), torch.full((6,), 3))]",
+                "[(torch.rand(6, 6), torch.full((6,), -1))]",
+                f"[(torch.full((6, 6), float('nan')), {good})]",
+            ),
+            *(
+                "[(torch.rand(6, 6), torch.zeros(6, 1).long())]",
+                f"[(torch.rand(6, 6), {good}, 3)]",
+                f"[({good}, torch.rand(6, 6))]",
+            ),
             *("[{'x': torch.rand(6, 6)}]", "[(torch.rand(6, 6), ['a'] * 6)]", f"[(torch.randint(5, (6, 6)), {good})]"),
-            *(f"[(torch.rand(6, 6), {good}, {{'utility': torch.rand(6, 5)}})]", f"[(torch.rand(6, 6), {good}, {{'site': [1]}})]"),
+            *(
+                f"[(torch.rand(6, 6), {good}, {{'utility': torch.rand(6, 5)}})]",
+                f"[(torch.rand(6, 6), {good}, {{'site': [1]}})]",
+            ),
             *(f"[(torch.rand(6, 6), {good}, {{'utility': [1] * 6}})]", f"[(torch.rand(6, 6), {good}, {{'site': 3}})]"),
         ),
         ("object()", "'data'"),
         ("loader", "x", "labels", "label", "data", "batch", "batches", "column", "columns", "utility"),
     )
     settings = {
-        "strengths": Slot(("None", "(0.1, 0.5)"), ("()", "(0,)", "(-1,)", "0.1", "('0.1',)", "(float('nan'),)", "'12'"), ("object()",)),
+        "strengths": Slot(
+            ("None", "(0.1, 0.5)"), ("()", "(0,)", "(-1,)", "0.1", "('0.1',)", "(float('nan'),)", "'12'"), ("object()",)
+        ),
         "fraction": number("0.1", "0.5", mistakes=("0", "0.7", "-0.1")),
         "probes": whole("4", "None", mistakes=("0", "-1"), none=True),
-        "corruptions": Slot(("'none'", "'fast'"), ("'fog'", "['fogg']", "3", "None", "[3]"), ("object()",), ("corruption",)),
-        "severities": Slot(("None", "(1,)"), ("(0,)", "(6,)", "('1',)", "3", "'12'", "(1.5,)"), ("object()",), ("severity",)),
+        "corruptions": Slot(
+            ("'none'", "'fast'"), ("'fog'", "['fogg']", "3", "None", "[3]"), ("object()",), ("corruption",)
+        ),
+        "severities": Slot(
+            ("None", "(1,)"), ("(0,)", "(6,)", "('1',)", "3", "'12'", "(1.5,)"), ("object()",), ("severity",)
+        ),
         "examples": whole("None", "4", mistakes=("1", "0", "-1"), none=True),
         "seed": whole("0", "$seed", mistakes=("None",)),
         "memory": whole("None", "2**20", mistakes=("0", "-1", "1e9"), none=True),
-        "names": Slot(("None", "poise.Names(model='m', classes=['a', 'b', 'c'])"), ("'model'", "{'model': 'm'}", "['a']"), ("3", "object()")),
+        "names": Slot(
+            ("None", "poise.Names(model='m', classes=['a', 'b', 'c'])"),
+            ("'model'", "{'model': 'm'}", "['a']"),
+            ("3", "object()"),
+        ),
         "progress": Slot(("None", "lambda *a: None"), ("True", "'bar'"), ("3",)),
         "head": Slot(("None",), ("'nowhere'", "3"), ("object()",), ("layer",)),
-        "utility": Slot(("None", "poise.GradientUtility()"), ("poise.GradientUtility", "'gradient'", "poise.RemovalUtility()"), ("3",), ("RemovalUtility",)),
-        "sensitivity": Slot(("None",), ("poise.JacobianSensitivity", "'jacobian'", "poise.RemovalSensitivity()"), ("3",), ("RemovalSensitivity",)),
+        "utility": Slot(
+            ("None", "poise.GradientUtility()"),
+            ("poise.GradientUtility", "'gradient'", "poise.RemovalUtility()"),
+            ("3",),
+            ("RemovalUtility",),
+        ),
+        "sensitivity": Slot(
+            ("None",),
+            ("poise.JacobianSensitivity", "'jacobian'", "poise.RemovalSensitivity()"),
+            ("3",),
+            ("RemovalSensitivity",),
+        ),
     }
     options = ", ".join(f"{each}={each}" for each in settings)
     key = Slot(("'accuracy'",), ("'acuracy'", "'brittle'", "3", "None"), ("object()",), ("number", "measured"))

@@ -69,9 +69,16 @@ def make(seed: int, recipes: tuple[Recipe, ...]) -> Call:
     if kind == RIGHT:
         (recipe,) = random.choices(recipes, [each.share for each in recipes])
         return _filled(seed, kind, Plot(recipe, expression=recipe.call), random)
-    turn = seed // len(_TURNS) * _TURNS.count(kind) + _TURNS[: seed % len(_TURNS)].count(kind)
+    return _filled(seed, kind, plot_of(seed, recipes), random)
+
+
+def plot_of(seed: int, recipes: tuple[Recipe, ...]) -> Plot:
+    """The mistake or absurdity whose turn it is."""
+    place = seed % len(_TURNS)
+    kind = _TURNS[place]
+    turn = seed // len(_TURNS) * _TURNS.count(kind) + _TURNS[:place].count(kind)
     every = _plots(recipes, kind)
-    return _filled(seed, kind, every[turn * _STRIDE % len(every)], random)
+    return every[turn * _STRIDE % len(every)]
 
 
 def _filled(seed: int, kind: str, plot: Plot, random: Random) -> Call:

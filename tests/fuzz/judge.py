@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from fuzz.generator import Call
 from torch import Tensor, nn
 
 import poise
-from fuzz.generator import Call
 
 KINDS = ("right", "refused", "silent", "obscure", "touched")
 FAULTS = ("silent", "obscure", "touched")
@@ -165,7 +165,9 @@ def changed(before: Any, after: Any, statistics: bool = False, at: str = "") -> 
         return at
     if isinstance(before, dict):
         pairs = ((key, before[key], after.get(key)) for key in before if not (statistics and _moves(key)))
-        return next((found for key, a, b in pairs if (found := changed(a, b, statistics, f"{at}.{key}".strip(".")))), "")
+        return next(
+            (found for key, a, b in pairs if (found := changed(a, b, statistics, f"{at}.{key}".strip(".")))), ""
+        )
     if isinstance(before, list | tuple):
         if len(before) != len(after):
             return at

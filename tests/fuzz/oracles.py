@@ -74,7 +74,9 @@ def margin(values: Values, result: Any) -> str | None:
     """Eq. 9, one example after the other."""
     unit = values["distance"] == "unit"
     z, near, far = (None if values[name] is None else values[name].double() for name in ("z", "near", "far"))
-    z, near, far = (each if each is None or not unit else each / each.norm(dim=1, keepdim=True) for each in (z, near, far))
+    z, near, far = (
+        each if each is None or not unit else each / each.norm(dim=1, keepdim=True) for each in (z, near, far)
+    )
     keep, part = values["keep"], values["taking_part"]
     total = 0.0
     for i in range(len(z)):
@@ -128,7 +130,12 @@ def selected(values: Values, result: Any) -> str | None:
         num = int(usable[row].sum())
         k = values["k"] if "k" in values else max(1, math.ceil(values["fraction"] * num - 1e-6))
         k = k if 2 * k <= num else 0
-        if int(bottom.sum()) != k or int(top.sum()) != k or (bottom & top).any() or ((bottom | top) & ~usable[row]).any():
+        if (
+            int(bottom.sum()) != k
+            or int(top.sum()) != k
+            or (bottom & top).any()
+            or ((bottom | top) & ~usable[row]).any()
+        ):
             return f"row {row} has {int(bottom.sum())} and {int(top.sum())} chosen, not {k}"
         if k and ranked and u[row][bottom].max() > u[row][top].min():
             return f"row {row} is not in order"
@@ -147,7 +154,11 @@ def perturbed(values: Values, result: Any) -> str | None:
     if chosen is not None and not torch.equal(result[~chosen], x[~chosen]):
         return "features that were not chosen moved"
     inside = result if chosen is None else result[chosen]
-    if values["clip"] and len(inside.flatten()) and not (inside.min() >= values["clip"][0] and inside.max() <= values["clip"][1]):
+    if (
+        values["clip"]
+        and len(inside.flatten())
+        and not (inside.min() >= values["clip"][0] and inside.max() <= values["clip"][1])
+    ):
         return "it leaves the clip"
     return None
 
@@ -166,7 +177,9 @@ def loss(values: Values, result: Any) -> str | None:
     """A finite scalar with a graph, and logits."""
     if not isinstance(result, poise.Loss) or result.total.shape != () or not result.total.isfinite():
         return f"it is {result}"
-    return None if result.total.requires_grad and len(result.logits) == len(values["y"]) else "it has no graph or logits"
+    return (
+        None if result.total.requires_grad and len(result.logits) == len(values["y"]) else "it has no graph or logits"
+    )
 
 
 def xe(values: Values, result: Any) -> str | None:

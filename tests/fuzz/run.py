@@ -23,7 +23,6 @@ Found = tuple[int, str, str, str]
 def judged(seeds: range) -> list[Found]:
     """Seed, kind, what is wrong and the call, for each of the seeds."""
     import torch
-
     from fuzz import pieces
     from fuzz.calls import RECIPES
     from fuzz.generator import make

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from poise.choices import require_whole, require_wholes
+from poise.models.normalize import require_pictures
+
 
 class LeNet(nn.Module):
     """LeNet-5 with ReLU and max pooling for square images of side `size`, values in [0, 1].
@@ -21,6 +24,11 @@ class LeNet(nn.Module):
         units: tuple[int, int] = (120, 84),
     ) -> None:
         super().__init__()
+        require_whole("num_classes", num_classes, least=1)
+        require_whole("in_channels", in_channels, least=1)
+        require_whole("size", size)
+        require_wholes("maps", maps, 2, least=1)
+        require_wholes("units", units, 2, least=1)
         if size < 16:
             raise ValueError(f"size={size} must be at least 16 pixels for two 5x5 convolutions with pooling")
         side = (size // 2 - 4) // 2
@@ -32,6 +40,13 @@ class LeNet(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """x [B, C, H, W] → z [B, E]."""
+        require_pictures(x, self.conv1)
+        if (places := (x.shape[2] // 2 - 4) // 2 * ((x.shape[3] // 2 - 4) // 2)) * self.conv2.out_channels != (
+            self.fc1.in_features
+        ):
+            raise ValueError(
+                f"x has pictures {list(x.shape[1:])}, with {places} places at the end: another size is wanted"
+            )
         x = F.max_pool2d(F.relu(self.conv1(x)), 2)
         x = F.max_pool2d(F.relu(self.conv2(x)), 2)
         x = F.relu(self.fc1(x.flatten(1)))
