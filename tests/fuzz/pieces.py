@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -57,11 +58,15 @@ def audited() -> poise.Audit:
 
 
 @cache
+def _folder() -> TemporaryDirectory[str]:
+    """Gone when Python ends."""
+    return TemporaryDirectory()
+
+
+@cache
 def saved() -> str:
     """A file with a small network, made once; torch's random state stays."""
-    from tempfile import mkdtemp
-
-    path = f"{mkdtemp()}/network.safetensors"
+    path = f"{_folder().name}/network.safetensors"
     with torch.random.fork_rng():
         poise.save_model(poise.LeNet(3, size=16), path, "LeNet", num_classes=3, size=16)
     return path

@@ -25,6 +25,7 @@ from poise.choices import require_part, require_several, require_whole
 from poise.classifier import Classifier, check_batch, evaluating
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
 from poise.features.utility import Utility
+from poise.models.heads import known_head
 
 Progress = Callable[[str, int, int], None]
 _MEMORY = {"cpu": 2**28, "cuda": 2**33}
@@ -104,6 +105,9 @@ def _named(names: Names, model: object) -> Names:
 
 def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
     """embed and head of the model, and where its weights are."""
+    whole = getattr(model, "_orig_mod", model)  # of torch.compile
+    if isinstance(head, str) and isinstance(whole, nn.Module) and not hasattr(whole, head):
+        known_head(whole, head)
     classifier: Any = as_classifier(model, head)  # type: ignore[arg-type]
     return classifier, next((p.device for p in classifier.parameters()), torch.device("cpu"))
 
