@@ -18,7 +18,7 @@ import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
-from poise.losses import CrossEntropy, ExampleLoss
+from poise.losses import CrossEntropy, ExampleLoss, traced
 from poise.outputs import logits_of
 from poise.tokens import Input, Tokens, device_of, shape_of
 
@@ -187,13 +187,16 @@ def _check_classes(model: Classifier, y: Tensor) -> None:
     """Labels that a linear head does not know, before a pass moves the statistics of a batch norm. On the CPU only;
     elsewhere, and behind other heads, the loss sees to it."""
     head = getattr(model, "last_layer", model.head)
-    if not isinstance(head, nn.Linear) or y.device.type != "cpu" or not may_look():
+    if y.device.type != "cpu" or not isinstance(head, nn.Linear) or traced(y):
         return
     classes = max(head.out_features, 2)
     if y.ndim == 2 and y.shape[1] != classes:
         raise ValueError(f"y has probabilities {list(y.shape)}, the model has {classes} classes")
-    if y.ndim == 1 and len(wrong := y[(y < 0) | (y >= classes)]):
-        raise ValueError(f"label {wrong[0].item()} is out of range: the model has {classes} classes")
+    if y.ndim == 1:
+        low, high = (int(end) for end in y.aminmax())
+        if low < 0 or high >= classes:
+            wrong = low if low < 0 else high
+            raise ValueError(f"label {wrong} is out of range: the model has {classes} classes")
 
 
 def wrong_kind(x: Input, error: RuntimeError) -> Exception:

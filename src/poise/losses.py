@@ -78,7 +78,7 @@ def _check(logits: Tensor, y: Tensor) -> None:
 
 def _from_margin(logits: Tensor, y: Tensor) -> Tensor:
     """log(1 + e^m) [B] of logits [B, L] and classes [B, 1]."""
-    if _traced(logits):  # torch.compile fuses the formula as it stands; vmap has rules for its parts
+    if traced(logits):  # torch.compile fuses the formula as it stands; vmap has rules for its parts
         others = logits.scatter(1, y, -torch.inf).logsumexp(1, keepdim=True)
         return F.softplus(others - logits.gather(1, y), threshold=80).squeeze(1)
     losses: Tensor = _FromMargin.apply(logits, y)[0]  # type: ignore[no-untyped-call]
@@ -136,7 +136,7 @@ def _slopes(logits: Tensor, y: Tensor) -> Tensor:
 
 def _require_probabilities(y: Tensor) -> None:
     """ValueError for negative ones and NaN; on the CPU only, where looking is cheap."""
-    if y.device.type == "cpu" and not _traced(y) and not (y >= 0).all():
+    if y.device.type == "cpu" and not traced(y) and not (y >= 0).all():
         raise ValueError("y has a probability that is negative or not a number: give floats of 0 or more")
 
 
@@ -145,11 +145,11 @@ def _known_classes(y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     would stall the device and torch would kill its context, the example's loss becomes NaN."""
     classes = y.clamp(0, num_classes - 1)
     inside = classes == y
-    if y.device.type == "cpu" and not _traced(y) and not inside.all():
+    if y.device.type == "cpu" and not traced(y) and not inside.all():
         raise ValueError(f"label {y[~inside][0].item()} is out of range: the model has {num_classes} classes")
     return classes, inside
 
 
-def _traced(tensor: Tensor) -> bool:
+def traced(tensor: Tensor) -> bool:
     """Inside torch.compile or a transform of torch.func, where values cannot be looked at."""
     return torch.compiler.is_compiling() or is_functorch_wrapped_tensor(tensor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -40,17 +41,22 @@ class LeNet(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """x [B, C, H, W] → z [B, E]."""
-        require_pictures(x, self.conv1)
-        if (places := (x.shape[2] // 2 - 4) // 2 * ((x.shape[3] // 2 - 4) // 2)) * self.conv2.out_channels != (
-            self.fc1.in_features
-        ):
-            raise ValueError(
-                f"x has pictures {list(x.shape[1:])}, with {places} places at the end: another size is wanted"
-            )
+        if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+            self._require(x)
         x = F.max_pool2d(F.relu(self.conv1(x)), 2)
         x = F.max_pool2d(F.relu(self.conv2(x)), 2)
         x = F.relu(self.fc1(x.flatten(1)))
         return F.relu(self.fc2(x))
+
+    def _require(self, x: Tensor) -> None:
+        """Raise for pictures of another kind or size."""
+        require_pictures(x, self.conv1)
+        if isinstance(x, Tensor) and not torch.compiler.is_compiling():
+            rows, columns = ((side // 2 - 4) // 2 for side in x.shape[2:])
+            if rows * columns * self.conv2.out_channels != self.fc1.in_features:
+                raise ValueError(
+                    f"x has pictures of {x.shape[2]} x {x.shape[3]} pixels: the network is for another size"
+                )
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.embed(x))
