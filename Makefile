@@ -15,7 +15,7 @@ LIGHT := tests/reporting tests/auditing/test_families.py tests/commands/test_res
 LIGHT_PACKAGES := "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "pytest>=8" "pytest-xdist>=3.6" \
 	"hypothesis>=6.100"
 
-.PHONY: test unit check lint types readme network reproduce clean pythons $(PYTHONS:%=python-%)
+.PHONY: test unit fuzz check lint types readme network reproduce clean pythons $(PYTHONS:%=python-%)
 
 # One thread in each of the processes: more would only get in each other's way.
 test: export OMP_NUM_THREADS = 1
@@ -25,6 +25,12 @@ test: $(READY)
 unit: export OMP_NUM_THREADS = 1
 unit: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal -m "not miniature and not readme and not network"
+
+# Calls of every public name, right and wrong; more of them than `make test` has time for.
+CALLS ?= 50000
+fuzz: export OMP_NUM_THREADS = 1
+fuzz: $(READY)
+	$(BIN)/python tests/fuzz/run.py --calls $(CALLS)
 
 check: lint types test readme
 

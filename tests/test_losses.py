@@ -173,5 +173,7 @@ def test_a_list_of_labels_and_a_wrong_share_are_refused() -> None:
     with pytest.raises(TypeError, match="y is a list: give a tensor"):
         CrossEntropy()(torch.randn(2, 3), [0, 1])  # type: ignore[arg-type]
     for share in (-0.1, 1.5, float("nan")):
-        with pytest.raises(ValueError, match=r"label_smoothing is .*: give a share from 0 to 1"):
+        with pytest.raises(
+            ValueError, match=r"label_smoothing=.* must be a finite number of 0 or more and of 1 or less"
+        ):
             CrossEntropy(label_smoothing=share)

@@ -52,6 +52,30 @@ def require_number(name: str, value: Any, least: float = -inf, above: float = -i
         raise ValueError(f"{name}={value!r} must be a finite number" + (f" {words}" if words else ""))
 
 
+def require_part(name: str, value: Any, *methods: str) -> None:
+    """TypeError unless `value` can be called and has these methods; a class is none of its objects."""
+    if isinstance(value, type):
+        raise TypeError(f"{name} is the class {value.__name__}: make one of it, {value.__name__}(...)")
+    if not callable(value) or not all(hasattr(value, method) for method in methods):
+        also = "".join(f" and has {method}(...)" for method in methods)
+        raise TypeError(f"{name}={value!r} must be an object that can be called{also}, not a {type(value).__name__}")
+
+
+def require_several(name: str, value: Any) -> None:
+    """TypeError unless `value` holds several things; a word is one."""
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name}={value!r} must be several things, such as [{value!r}], not a {type(value).__name__}")
+
+
+def require_wholes(name: str, values: Any, count: int, least: int) -> None:
+    """TypeError or ValueError unless `values` are as many whole numbers, and none below `least`."""
+    require_several(name, values)
+    if not hasattr(values, "__len__") or len(values) != count:
+        raise ValueError(f"{name}={values!r} must be {count} whole numbers")
+    for place in range(count):
+        require_whole(f"{name}[{place}]", values[place], least)
+
+
 def require_switch(name: str, value: Any) -> None:
     """TypeError unless `value` is True or False."""
     if not isinstance(value, bool):

@@ -19,7 +19,7 @@ import torch._functorch.config
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from poise.losses import CrossEntropy, ExampleLoss
+from poise.losses import CrossEntropy, ExampleLoss, traced
 from poise.outputs import logits_of
 from poise.tokens import Input, Tokens, device_of, shape_of
 
@@ -83,6 +83,7 @@ def run(
     check_batch(model, x, y)
     if isinstance(loss, CrossEntropy):
         y = _labels(y)
+        _check_classes(model, y)
     finite = _finite_rows(x) if isinstance(x, Tensor) and x.is_floating_point() else None
     with retainable():
         z = _embedded(model, x)
@@ -118,12 +119,7 @@ def _embedded(model: Classifier, x: Input) -> Tensor:
     except IndexError as error:
         raise unknown_ids(model, x, error) from error
     except RuntimeError as error:
-        if "change requires_grad flags" not in str(error):
-            raise
-        raise ValueError(
-            "the model sets requires_grad on what it makes of x, so that x cannot have a gradient in train mode: use "
-            "GradientUtility(own_forward=True), or freeze its first layers, as Wav2Vec2's freeze_feature_encoder() does"
-        ) from error
+        raise wrong_kind(x, error) from error
     if isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled() and not z.requires_grad:
         raise ValueError("the model gives no gradients to x: take no_grad, inference_mode and detach out of it")
     return z
@@ -132,8 +128,7 @@ def _embedded(model: Classifier, x: Input) -> Tensor:
 def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
     """Raise for a batch that the model cannot take. Looks at shapes, kinds and places only, never at values; and once
     for each model at whether head(embed(x)) is what it gives."""
-    if not hasattr(model, "embed") or not hasattr(model, "head"):
-        raise TypeError(f"a {type(model).__name__} has no embed and head: use poise.split(model)")
+    check_model(model)
     check_input(model, x)
     if y is not None and not isinstance(y, Tensor):
         raise TypeError(f"y is a {_kind_of(y)}: labels must be a tensor, torch.as_tensor(y)")
@@ -142,11 +137,23 @@ def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
     check_head(model, x)
 
 
-def check_input(model: Classifier | nn.Module, x: Input) -> None:
-    """Raise for an input of the wrong kind, shape, place or precision."""
+def check_model(model: Classifier) -> None:
+    """TypeError for what has no embed and head."""
+    if isinstance(model, type) or not hasattr(model, "embed") or not hasattr(model, "head"):
+        what = f"the model is the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        raise TypeError(f"{what} has no embed and head: use poise.split(model)")
+
+
+def check_kind(x: Input) -> None:
+    """TypeError unless x is a tensor or Tokens."""
     if not isinstance(x, Tensor | Tokens):
         array = ": use torch.from_numpy(x)" if type(x).__module__ == "numpy" else ""
         raise TypeError(f"x is a {_kind_of(x)}, it must be a tensor, or poise.Tokens for text{array}")
+
+
+def check_input(model: Classifier | nn.Module, x: Input) -> None:
+    """Raise for an input of the wrong kind, shape, place or precision."""
+    check_kind(x)
     if not shape_of(x) or shape_of(x)[0] == 0:
         raise ValueError(f"the batch is empty: x has shape {list(shape_of(x))}")
     weight = next((p for p in model.parameters() if p.is_floating_point()), None)
@@ -183,6 +190,45 @@ def _labels(y: Tensor) -> Tensor:
             f"[{len(y)}, classes]; {what}"
         )
     return y
+
+
+def _check_classes(model: Classifier, y: Tensor) -> None:
+    """Labels that a linear head does not know, before a pass moves the statistics of a batch norm. On the CPU only;
+    elsewhere, and behind other heads, the loss sees to it."""
+    head = getattr(model, "last_layer", model.head)
+    if y.device.type != "cpu" or not isinstance(head, nn.Linear) or traced(y):
+        return
+    classes = max(head.out_features, 2)
+    if y.ndim == 2 and y.shape[1] != classes:
+        raise ValueError(f"y has probabilities {list(y.shape)}, the model has {classes} classes")
+    if y.ndim == 1:
+        low, high = (int(end) for end in y.aminmax())
+        if low < 0 or high >= classes:
+            wrong = low if low < 0 else high
+            raise ValueError(f"label {wrong} is out of range: the model has {classes} classes")
+
+
+def wrong_kind(x: Input, error: RuntimeError) -> Exception:
+    """What to raise where a model fails: what it cannot do with x, if that is why."""
+    if isinstance(x, Tensor) and not x.is_floating_point():
+        advice = "convert images with x.float() / 255"
+        return TypeError(f"x is {x.dtype}, which this model does not take: {advice} ({error})")
+    if "change requires_grad flags" in str(error):
+        return ValueError(
+            "the model sets requires_grad on what it makes of x, so that x cannot have a gradient in train mode: use "
+            "GradientUtility(own_forward=True), or freeze its first layers, as Wav2Vec2's freeze_feature_encoder() does"
+        )
+    return error
+
+
+def as_device(device: torch.device | str) -> torch.device:
+    """The device of this name; a sentence where there is none here."""
+    if not isinstance(device, str | torch.device | int) or isinstance(device, bool):
+        raise TypeError(f"device={device!r} must be a name such as 'cpu' or 'cuda', not a {type(device).__name__}")
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device={device!r} is not here: {str(error).splitlines()[0]}") from None
 
 
 def unknown_ids(model: Classifier | nn.Module, x: Input, error: IndexError) -> Exception:
@@ -290,8 +336,9 @@ def _finite_rows(x: Tensor) -> Tensor:
 
 def leaf(x: Input) -> Tensor:
     """A tensor with the values of x that gathers a gradient of its own, so that x is left alone."""
+    check_kind(x)
     if isinstance(x, Tokens):
-        raise TypeError("Tokens have no gradient: use RemovalUtility or RemovalSensitivity")
+        raise TypeError("Tokens have no gradient: use RemovalUtility or RemovalSensitivity, or give x as floats")
     if not x.is_floating_point():
         raise TypeError(f"x is {x.dtype}, but a gradient needs floats: convert images with x.float() / 255")
     return (x.clone() if x.is_inference() else x.detach()).requires_grad_()

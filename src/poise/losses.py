@@ -25,6 +25,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from poise.choices import require_number
+
 
 class ExampleLoss(Protocol):
     def __call__(self, logits: Tensor, y: Tensor, /) -> Tensor: ...
@@ -40,8 +42,7 @@ class CrossEntropy:
     label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing <= 1:
-            raise ValueError(f"label_smoothing is {self.label_smoothing}: give a share from 0 to 1")
+        require_number("label_smoothing", self.label_smoothing, least=0, most=1)
 
     def __call__(self, logits: Tensor, y: Tensor, /) -> Tensor:
         _check(logits, y)
@@ -50,6 +51,7 @@ class CrossEntropy:
         if logits.shape[1] == 1:
             logits = F.pad(logits, (1, 0))  # class 0 has a logit of 0
         if y.is_floating_point():
+            _require_probabilities(y)
             return F.cross_entropy(logits, y.to(logits), reduction="none", label_smoothing=self.label_smoothing)
         classes, inside = _known_classes(y.long(), logits.shape[1])
         if self.label_smoothing:
@@ -64,7 +66,7 @@ def _check(logits: Tensor, y: Tensor) -> None:
     for name, given in (("logits", logits), ("y", y)):
         if not isinstance(given, Tensor):
             raise TypeError(f"{name} is a {type(given).__name__}: give a tensor")
-    if logits.ndim != 2 or not logits.is_floating_point():
+    if logits.ndim != 2 or not logits.is_floating_point() or not logits.shape[1]:
         raise ValueError(f"logits are {logits.dtype} of shape {list(logits.shape)}: give floats, [B, L]")
     batch, classes = len(logits), max(logits.shape[1], 2)
     if tuple(y.shape) != ((batch, classes) if y.is_floating_point() else (batch,)) or y.is_complex():
@@ -76,7 +78,7 @@ def _check(logits: Tensor, y: Tensor) -> None:
 
 def _from_margin(logits: Tensor, y: Tensor) -> Tensor:
     """log(1 + e^m) [B] of logits [B, L] and classes [B, 1]."""
-    if _traced(logits):  # torch.compile fuses the formula as it stands; vmap has rules for its parts
+    if traced(logits):  # torch.compile fuses the formula as it stands; vmap has rules for its parts
         others = logits.scatter(1, y, -torch.inf).logsumexp(1, keepdim=True)
         return F.softplus(others - logits.gather(1, y), threshold=80).squeeze(1)
     losses: Tensor = _FromMargin.apply(logits, y)[0]  # type: ignore[no-untyped-call]
@@ -132,16 +134,22 @@ def _slopes(logits: Tensor, y: Tensor) -> Tensor:
     return others.scatter(1, y, -others.sum(1, keepdim=True))
 
 
+def _require_probabilities(y: Tensor) -> None:
+    """ValueError for negative ones and NaN; on the CPU only, where looking is cheap."""
+    if y.device.type == "cpu" and not traced(y) and not (y >= 0).all():
+        raise ValueError("y has a probability that is negative or not a number: give floats of 0 or more")
+
+
 def _known_classes(y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     """Classes to look up, and where they are those of y. On the CPU an unknown class raises; elsewhere, where looking
     would stall the device and torch would kill its context, the example's loss becomes NaN."""
     classes = y.clamp(0, num_classes - 1)
     inside = classes == y
-    if y.device.type == "cpu" and not _traced(y) and not inside.all():
+    if y.device.type == "cpu" and not traced(y) and not inside.all():
         raise ValueError(f"label {y[~inside][0].item()} is out of range: the model has {num_classes} classes")
     return classes, inside
 
 
-def _traced(tensor: Tensor) -> bool:
+def traced(tensor: Tensor) -> bool:
     """Inside torch.compile or a transform of torch.func, where values cannot be looked at."""
     return torch.compiler.is_compiling() or is_functorch_wrapped_tensor(tensor)

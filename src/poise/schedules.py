@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import cos, pi
 from typing import Protocol
 
-from poise.choices import require_number, require_whole
+from poise.choices import require_number, require_several, require_whole
 
 
 class Schedule(Protocol):
@@ -35,6 +35,7 @@ class Constant:
         require_number("value", self.value)
 
     def __call__(self, step: int) -> float:
+        _require_step(step)
         return self.value
 
 
@@ -52,6 +53,7 @@ class Ramp:
         require_whole("length", self.length, least=0)
 
     def __call__(self, step: int) -> float:
+        _require_step(step)
         if step < self.start:
             return 0.0
         return self.peak * min(1.0, (step - self.start) / self.length) if self.length else self.peak
@@ -70,12 +72,14 @@ class Steps:
         require_number("peak", self.peak)
         require_number("factor", self.factor)
         require_whole("warmup", self.warmup, least=0)
+        require_several("milestones", self.milestones)
         for place, milestone in enumerate(self.milestones):
             require_whole(f"milestones[{place}]", milestone, least=0)
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones={self.milestones} must be steps in ascending order")
 
     def __call__(self, step: int) -> float:
+        _require_step(step)
         warm = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0
         return self.peak * warm * self.factor ** sum(step >= milestone for milestone in self.milestones)
 
@@ -94,6 +98,7 @@ class Exponential:
         require_whole("every", self.every, least=1)
 
     def __call__(self, step: int) -> float:
+        _require_step(step)
         return self.initial * self.rate ** (step // self.every)
 
 
@@ -113,9 +118,15 @@ class Cosine:
             raise ValueError(f"warmup={self.warmup} must be a number of steps below steps={self.steps}")
 
     def __call__(self, step: int) -> float:
+        _require_step(step)
         if step < self.warmup:
             return self.peak * (step + 1) / self.warmup
         return self.peak * (1 + cos(pi * min(1.0, (step - self.warmup) / (self.steps - self.warmup)))) / 2
+
+
+def _require_step(step: int) -> None:
+    if type(step) is not int or step < 0:  # what is known at a glance costs nothing
+        require_whole("step", step, least=0)
 
 
 def as_schedule(value: float | Schedule) -> Schedule:

@@ -14,9 +14,10 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice
+from poise.choices import require_choice, require_whole
 
 Removal: TypeAlias = Literal["mask", "delete"]
+_NO_IDS = (torch.bool, torch.complex64, torch.complex128)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +43,16 @@ class Tokens:
     gaps: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if self.ids.ndim != 2 or self.ids.is_floating_point():
+        _require_tensor("ids", self.ids)
+        if self.ids.ndim != 2 or self.ids.dtype in _NO_IDS or self.ids.is_floating_point():
             raise ValueError(f"ids must be integers [B, T], got {self.ids.dtype} {tuple(self.ids.shape)}")
-        for name, flags in (("mask", self.mask), ("special", self.special)):
-            if flags is not None and (flags.shape != self.ids.shape or flags.is_floating_point()):
-                raise ValueError(
-                    f"{name} must be booleans {tuple(self.ids.shape)}, got {flags.dtype} {tuple(flags.shape)}"
-                )
+        _require_flags("mask", self.mask, self.ids)
+        if self.special is not None:
+            _require_flags("special", self.special, self.ids)
+        if type(self.pad) is not int:
+            require_whole("pad", self.pad)
+        if self.most is not None and (type(self.most) is not int or self.most < 0):
+            require_whole("most", self.most, least=0)
         object.__setattr__(self, "mask", self.mask.bool())
         object.__setattr__(self, "special", None if self.special is None else self.special.bool())
 
@@ -100,6 +104,21 @@ class Tokens:
 
 
 Input: TypeAlias = Tensor | Tokens
+
+
+def _require_tensor(name: str, value: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, torch.as_tensor({name}), not a {type(value).__name__}")
+
+
+def _require_flags(name: str, flags: Tensor, ids: Tensor) -> None:
+    """Booleans like the ids, or the 0 and 1 of a tokenizer; values are looked at on the CPU only."""
+    _require_tensor(name, flags)
+    if flags.shape != ids.shape or flags.is_floating_point() or flags.is_complex():
+        raise ValueError(f"{name} must be booleans {tuple(ids.shape)}, got {flags.dtype} {tuple(flags.shape)}")
+    looked_at = flags.dtype != torch.bool and flags.device.type == "cpu" and not torch.compiler.is_compiling()
+    if looked_at and not ((flags == 0) | (flags == 1)).all():
+        raise ValueError(f"{name} must be booleans, or 0 and 1, got numbers up to {int(flags.max())}")
 
 
 def valid_features(x: Input) -> Tensor | None:

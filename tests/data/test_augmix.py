@@ -115,7 +115,7 @@ def test_a_chain_has_one_to_three_operations() -> None:
 
 def test_wrong_settings_are_named() -> None:
     for wrong in ({"severity": 0.0}, {"severity": 11.0}, {"width": 0}, {"depth": 0}):
-        with pytest.raises(ValueError, match=r"severity must lie in \[0.1, 10\]"):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}=.* must be a"):
             AugMix(**wrong)
     with pytest.raises(TypeError, match="images must be floats"):
         AugMix()(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))

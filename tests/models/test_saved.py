@@ -48,7 +48,10 @@ def test_what_is_no_network_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not there"):
         poise.load_model(tmp_path / "nowhere")
     (tmp_path / "text").write_text("hello")
-    poise.save_model(poise.LeNet(3), tmp_path / "wrong", "LeNet", num_classes=4)
+    with pytest.raises(ValueError, match=r"weights are not those of the settings, LeNet\(num_classes=4\)"):
+        poise.save_model(poise.LeNet(3), tmp_path / "wrong", "LeNet", num_classes=4)
+    header = {"poise": '{"network": "LeNet", "settings": {"num_classes": 4}}'}
+    save_file(poise.LeNet(3).state_dict(), tmp_path / "wrong", header)
     save_file({"x": torch.zeros(1)}, tmp_path / "plain")
     save_file({"x": torch.zeros(1)}, tmp_path / "evil", {"poise": '{"network": "os.system", "settings": {}}'})
     for name in ("text", "wrong", "plain", "evil"):

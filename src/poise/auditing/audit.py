@@ -21,10 +21,11 @@ from poise.auditing.measure import measured
 from poise.auditing.plan import PROBES, Plan, Wanted, make_plan
 from poise.auditing.result import Audit
 from poise.auditing.summing import Names, summed_up
-from poise.choices import require_whole
+from poise.choices import require_part, require_several, require_whole
 from poise.classifier import Classifier, check_batch, evaluating
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
 from poise.features.utility import Utility
+from poise.models.heads import known_head
 
 Progress = Callable[[str, int, int], None]
 _MEMORY = {"cpu": 2**28, "cuda": 2**33}
@@ -64,6 +65,7 @@ def audit(
     progress     called with a word, how many examples are done, and how many there will be at most.
     """
     begin = time.perf_counter()
+    _check_settings(loader, utility, sensitivity, seed, memory, names, progress)
     classifier, device = _seen_as(model, head)
     if examples is not None:
         require_whole("examples", examples, least=2)
@@ -80,12 +82,32 @@ def audit(
     return summed_up(classifier, collected, plan, _named(names or Names(), model), complete, seconds)
 
 
+def _check_settings(
+    loader: Any, utility: Any, sensitivity: Any, seed: int, memory: int | None, names: Any, progress: Any
+) -> None:
+    """Raise for what no loader can make right."""
+    require_several("loader", loader)
+    require_whole("seed", seed)
+    if memory is not None:
+        require_whole("memory", memory, least=1)
+    if names is not None and not isinstance(names, Names):
+        raise TypeError(f"names={names!r} must be poise.Names(...), not a {type(names).__name__}")
+    if utility is not None:
+        require_part("utility", utility, "check")
+    for name, part in (("sensitivity", sensitivity), ("progress", progress)):
+        if part is not None:
+            require_part(name, part)
+
+
 def _named(names: Names, model: object) -> Names:
     return names if names.model else replace(names, model=type(model).__name__)
 
 
 def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
     """embed and head of the model, and where its weights are."""
+    whole = getattr(model, "_orig_mod", model)  # of torch.compile
+    if isinstance(head, str) and isinstance(whole, nn.Module) and not hasattr(whole, head):
+        known_head(whole, head)
     classifier: Any = as_classifier(model, head)  # type: ignore[arg-type]
     return classifier, next((p.device for p in classifier.parameters()), torch.device("cpu"))
 
@@ -94,6 +116,8 @@ def _first(flow: Iterator[Batch], model: Classifier) -> Batch:
     first = next(flow, None)
     if first is None:
         raise ValueError("the loader gave no examples")
+    if isinstance(first.x, Tensor) and not first.x.is_floating_point():
+        raise TypeError(f"x is {first.x.dtype}: an audit needs floats, or poise.Tokens for text")
     check_batch(model, first.x, first.y)
     if isinstance(first.x, Tensor) and first.x.is_floating_point():
         with evaluating(model), torch.enable_grad():

@@ -90,9 +90,18 @@ def _as_batch(item: Any) -> Batch:
             "input_ids and labels"
         )
     x, y, *rest = item
+    if rest and not isinstance(rest[0], Mapping):
+        raise TypeError(f"the columns of a batch are a {type(rest[0]).__name__}: they must be {{name: values}}")
     columns = {str(name): values for name, values in (rest[0] if rest else {}).items()}
     given = columns.pop("utility", None)
-    return _checked(_as_input(x), torch.as_tensor(y), _as_words(columns), given)
+    return _checked(_as_input(x), _as_labels(y), _as_words(columns), given)
+
+
+def _as_labels(y: Any) -> Tensor:
+    try:
+        return torch.as_tensor(y)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"labels must be whole numbers, not {type(y).__name__} of {y!r:.40}") from None
 
 
 def _from_mapping(item: Mapping[str, Any]) -> Batch:
@@ -119,6 +128,9 @@ def _as_input(x: Any) -> Input:
 
 def _as_words(columns: dict[str, Any]) -> dict[str, list[str]]:
     """One word per example; tensors and arrays by their numbers."""
+    for name, values in columns.items():
+        if not hasattr(values, "__iter__"):
+            raise TypeError(f"column {name!r} is a {type(values).__name__}: give one value per example")
     return {name: [str(v) for v in (c.tolist() if hasattr(c, "tolist") else c)] for name, c in columns.items()}
 
 
@@ -128,6 +140,8 @@ def _checked(x: Input, y: Tensor, columns: dict[str, list[str]] | None = None, g
     for name, values in (columns or {}).items():
         if len(values) != len(y):
             raise ValueError(f"column {name!r} has {len(values)} values for {len(y)} examples")
+    if given is not None and not isinstance(given, Tensor):
+        raise TypeError(f"utility is a {type(given).__name__}: give a tensor {list(shape_of(x))}")
     if given is not None and given.shape != shape_of(x):
         raise ValueError(f"utility has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
     held = dict(columns or {})

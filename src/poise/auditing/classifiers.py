@@ -23,6 +23,8 @@ def as_classifier(model: nn.Module, head: str | None) -> nn.Module:
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"the model is a {type(model).__name__}: it must be a torch.nn.Module")
+    if head is not None and not isinstance(head, str):
+        raise TypeError(f"head={head!r} must be the name of a layer, not a {type(head).__name__}")
     model = getattr(model, "_orig_mod", model)  # of torch.compile: an audit needs the modules
     model = _in_single(model) if precision_note(model) else model
     if _has_own(model) and (head is None or head not in dict(model.named_modules())):

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from poise.choices import is_whole, require_number, require_several
 from poise.classifier import Classifier, evaluating
 from poise.corruptions.corrupt import require_corruption
 from poise.features.perturbation import Gaussian, Perturbation, Remove
@@ -80,8 +81,8 @@ class Wanted:
 def make_plan(model: Classifier, x: Input, wanted: Wanted) -> Plan:
     """The plan for inputs like x; a ValueError or TypeError for settings that do not go with them."""
     memory, strengths = wanted.memory, wanted.strengths
-    if strengths is not None and (not strengths or min(strengths) <= 0):
-        raise ValueError(f"strengths={strengths} must be one number above 0 or more")
+    _check_strengths(strengths)
+    chosen(wanted.corruptions, wanted.severities)
     making: Making | None = None
     notes: tuple[str, ...] = ()
     if isinstance(x, Tokens):
@@ -90,11 +91,22 @@ def make_plan(model: Classifier, x: Input, wanted: Wanted) -> Plan:
         steps = tuple(Step(f, TopBottomFraction(f), Remove()) for f in strengths or FRACTIONS)
     else:
         utility = wanted.utility or GradientUtility()
+        utility.check(x)
         sensitivity = _cheapest(model, x, wanted.sensitivity or JacobianSensitivity(wanted.probes, memory=memory))
         steps = tuple(Step(s, TopBottomFraction(wanted.fraction), Gaussian(s)) for s in strengths or SIGMAS)
         making, notes = _making(x, wanted.corruptions, wanted.severities, wanted.seed)
     utility.check(x)
     return Plan(utility, sensitivity, steps, making, wanted.seed, memory, notes)
+
+
+def _check_strengths(strengths: tuple[float, ...] | None) -> None:
+    if strengths is None:
+        return
+    require_several("strengths", strengths)
+    if not len(strengths):
+        raise ValueError(f"strengths={strengths} must be one number above 0 or more")
+    for place, strength in enumerate(strengths):
+        require_number(f"strengths[{place}]", strength, above=0)
 
 
 def _cheapest(model: Classifier, x: torch.Tensor, sensitivity: Any) -> Any:
@@ -145,8 +157,16 @@ def chosen(
     words = {"fast": FAST, "all": CORRUPTIONS, "none": ()}
     if isinstance(corruptions, str) and corruptions not in words:
         raise ValueError(f"corruptions={corruptions!r} must be 'fast', 'all', 'none', or a list of names")
+    require_several("corruptions", () if isinstance(corruptions, str) else corruptions)
     names = words[corruptions] if isinstance(corruptions, str) else tuple(dict.fromkeys(corruptions))
     for name in names:
         require_corruption(name)
     levels = SEVERITIES if corruptions == "all" else FAST_SEVERITIES
-    return names, levels if severities is None else tuple(sorted(set(severities)))
+    if severities is None:
+        return names, levels
+    require_several("severities", severities)
+    severities = tuple(severities)
+    for severity in severities:
+        if not is_whole(severity) or severity not in SEVERITIES:
+            raise ValueError(f"severity={severity!r} must be 1, 2, 3, 4 or 5")
+    return names, tuple(sorted(set(severities)))

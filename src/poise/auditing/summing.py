@@ -28,6 +28,7 @@ from poise.auditing.verdict import (
     judge,
     misnumbered,
 )
+from poise.choices import require_several, require_whole
 from poise.classifier import Classifier
 from poise.features.sensitivity import JacobianSensitivity
 
@@ -49,6 +50,19 @@ class Names:
     features: Sequence[str] = ()
     rare: Sequence[int] | None = None
     decode: Callable[[int], str] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("model", "data"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name}={getattr(self, name)!r} must be a word")
+        for name in ("classes", "features"):
+            require_several(name, getattr(self, name))
+        if self.rare is not None:
+            require_several("rare", self.rare)
+            for place, number in enumerate(self.rare):
+                require_whole(f"rare[{place}]", number, least=0)
+        if self.decode is not None and not callable(self.decode):
+            raise TypeError(f"decode={self.decode!r} must be a function from an id to its word")
 
 
 def summed_up(

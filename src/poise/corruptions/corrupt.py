@@ -87,6 +87,8 @@ def corrupt(
     memory    bytes that may be in use at once, about; by default 64 MB, on a GPU 2 GB.
     """
     require_whole("seed", seed)
+    if memory is not None:
+        require_whole("memory", memory, least=1)
     pixels = _as_bytes(images)
     corruption = Corruption(name, profile or profile_for(*pixels.shape[2:]), rounding)
     setting = corruption.at(severity)
@@ -127,9 +129,14 @@ def _as_bytes(images: Tensor) -> Tensor:
         return images.contiguous()
     if not images.is_floating_point():
         raise TypeError(f"images must be uint8 or floats in [0, 1], got {images.dtype}")
-    if not bool(((images >= 0) & (images <= 1)).all()):
-        raise ValueError("images of floats must lie in [0, 1]: corrupt first, normalize later")
+    require_range(images)
     return images.detach().float().mul(255).round_().to(torch.uint8).contiguous()
+
+
+def require_range(images: Tensor) -> None:
+    """ValueError for floats outside [0, 1], and for NaN."""
+    if images.is_floating_point() and not bool(((images >= 0) & (images <= 1)).all()):
+        raise ValueError("images of floats must lie in [0, 1]: corrupt first, normalize later")
 
 
 def _require_smallest(height: int, width: int) -> None:
@@ -143,7 +150,10 @@ def _as_given(result: Tensor, images: Tensor) -> Tensor:
 
 
 def _as_index(index: Tensor | Sequence[int] | int | None, images: Tensor) -> Tensor:
-    names = torch.arange(len(images)) if index is None else torch.as_tensor(index)
+    try:
+        names = torch.arange(len(images)) if index is None else torch.as_tensor(index)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"index={index!r} must hold one whole number per image, {len(images)}") from None
     names = names if names.numel() else names.long()  # an empty list makes a tensor of floats
     if names.is_floating_point() or names.dtype == torch.bool or names.numel() != len(images) or names.dim() > 1:
         raise ValueError(

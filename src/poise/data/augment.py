@@ -19,6 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from poise.choices import require_number, require_part, require_several, require_switch, require_whole
+from poise.classifier import may_look
+
+_SLACK = 0.01  # of [0, 1], for what an augmentation before has rounded
+
 
 class Augmentation(Protocol):
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -30,6 +35,11 @@ class Chain:
     """Several augmentations, one after the other."""
 
     parts: tuple[Augmentation, ...]
+
+    def __post_init__(self) -> None:
+        require_several("parts", self.parts)
+        for place, part in enumerate(self.parts):
+            require_part(f"parts[{place}]", part)
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         for part in self.parts:
@@ -43,6 +53,10 @@ class Standard:
 
     padding: int = 4
     flip: bool = True
+
+    def __post_init__(self) -> None:
+        require_whole("padding", self.padding, least=0)
+        require_switch("flip", self.flip)
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         require_images(x)
@@ -71,11 +85,12 @@ class PatchGaussian:
     random_size: bool = False
 
     def __post_init__(self) -> None:
-        if self.size < 1 or self.sigma < 0:
-            raise ValueError(f"size={self.size} must be at least 1 and sigma={self.sigma} not negative")
+        require_whole("size", self.size, least=1)
+        require_number("sigma", self.sigma, least=0)
+        require_switch("random_size", self.random_size)
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        require_images(x)
+        require_levels(x)
         batch, _, height, width = x.shape
         side = torch.full((batch, 1), self.size, device=x.device)
         if self.random_size:
@@ -93,11 +108,11 @@ class GaussianNoise:
     fraction: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.sigma < 0 or not 0 <= self.fraction <= 1:
-            raise ValueError(f"sigma={self.sigma} must not be negative, fraction={self.fraction} lie in [0, 1]")
+        require_number("sigma", self.sigma, least=0)
+        require_number("fraction", self.fraction, least=0, most=1)
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        require_images(x)
+        require_levels(x)
         order = torch.rand(len(x), device=x.device, generator=generator).argsort()
         chosen = (order < round(self.fraction * len(x))).view(-1, 1, 1, 1)
         return torch.where(chosen, _noisy(x, self.sigma, generator), x)
@@ -127,5 +142,19 @@ def layout_of(x: Tensor) -> torch.memory_format:
 
 def require_images(x: Tensor) -> None:
     """TypeError unless it is a batch of images as floats."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"images must be a tensor of floats [B, C, H, W] in [0, 1], got a {type(x).__name__}")
     if x.ndim != 4 or not x.is_floating_point():
         raise TypeError(f"images must be floats [B, C, H, W] in [0, 1], got {x.dtype} {list(x.shape)}")
+
+
+def require_levels(x: Tensor) -> None:
+    """As `require_images`, and a ValueError where values leave [0, 1]. They are looked at on the CPU only: elsewhere it
+    would stall the device."""
+    require_images(x)
+    if x.device.type != "cpu" or not x.numel() or not may_look():
+        return
+    low, high = (float(end) for end in x.detach().aminmax())
+    if not (low >= -_SLACK and high <= 1 + _SLACK):
+        hint = "divide by 255" if high > 16 else "augment first, normalize later"
+        raise ValueError(f"images must lie in [0, 1], got values from {low:.3g} to {high:.3g}: {hint}")

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from poise.data.augment import layout_of, require_images
+from poise.choices import require_number, require_whole
+from poise.data.augment import layout_of, require_levels
 from poise.data.operations import affine, autocontrast, equalize, posterize, solarize, through, unchanged, warp
 
 OPERATIONS = (
@@ -34,14 +35,15 @@ class AugMix:
     depth: int = 3
 
     def __post_init__(self) -> None:
-        if not _WEAKEST <= self.severity <= _STRONGEST or self.width < 1 or self.depth < 1:
-            allowed = f"severity must lie in [{_WEAKEST}, {_STRONGEST:g}], width and depth be at least 1"
-            raise ValueError(f"{allowed}: got {self.severity}, {self.width}, {self.depth}")
+        require_number("severity", self.severity, least=_WEAKEST, most=_STRONGEST)
+        require_whole("width", self.width, least=1)
+        require_whole("depth", self.depth, least=1)
 
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """x [B, C, H, W] in [0, 1] → the same shape."""
-        require_images(x)
-        chains = (255 * x).round().contiguous().repeat(self.width, 1, 1, 1)  # [K B, C, H, W]
+        require_levels(x)
+        # In float32 whatever x is: the levels of a half would be wrong from 1/512 on.
+        chains = (255 * x.float()).round().clamp(0, 255).contiguous().repeat(self.width, 1, 1, 1)  # [K B, C, H, W]
         depth = torch.randint(1, self.depth + 1, (len(chains),), device=x.device, generator=generator)
         for step in range(self.depth):
             drawn = torch.randint(len(OPERATIONS), depth.shape, device=x.device, generator=generator)

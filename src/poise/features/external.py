@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from poise.choices import require_number
-from poise.classifier import Classifier, Forward
+from poise.choices import require_number, require_part, require_several
+from poise.classifier import Classifier, Forward, check_kind
 from poise.features.utility import GradientUtility, Utility
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.tokens import Input, device_of, shape_of, valid_features
@@ -29,6 +29,11 @@ class TeacherUtility:
     teacher: Classifier = field(repr=False)
     name: str = "teacher"
     utility: Utility = GradientUtility()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.teacher, type) or not hasattr(self.teacher, "embed") or not hasattr(self.teacher, "head"):
+            raise TypeError(f"teacher={self.teacher!r} must be a model with embed and head: use poise.split(model)")
+        require_part("utility", self.utility, "check")
 
     @property
     def uses_forward(self) -> bool:
@@ -46,6 +51,7 @@ class TeacherUtility:
         loss: ExampleLoss = CrossEntropy(),
         forward: Forward | None = None,
     ) -> Tensor:
+        check_kind(x)
         # The objective's pass is the student's: only its scaler is handed on, no graph.
         alone = None if forward is None else replace(forward, losses=forward.losses.detach(), given=None)
         if isinstance(self.teacher, nn.Module):
@@ -76,6 +82,8 @@ class GivenUtility:
         given = None if forward is None else forward.given
         if given is None:
             raise ValueError("GivenUtility has no utility for this batch: call objective(model, x, y, step, given=u)")
+        if not isinstance(given, Tensor) or given.is_complex():
+            raise TypeError(f"given must be a tensor of numbers {list(shape_of(x))}, not a {type(given).__name__}")
         if given.shape != shape_of(x):
             raise ValueError(f"given has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
         u = given.detach().to(torch.promote_types(given.dtype, torch.float32)).abs()
@@ -95,6 +103,10 @@ class MixedUtility:
     drop_below: float = 1e-12
 
     def __post_init__(self) -> None:
+        require_several("parts", self.parts)
+        require_several("weights", self.weights)
+        for place, part in enumerate(self.parts):
+            require_part(f"parts[{place}]", part, "check")
         if len(self.parts) != len(self.weights) or not self.parts:
             raise ValueError(f"{len(self.parts)} parts need as many weights, got {self.weights}")
         for place, weight in enumerate(self.weights):

@@ -9,12 +9,14 @@ Features outside S stay as they are, bit by bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice, require_number
+from poise.choices import require_choice, require_number, require_several
+from poise.classifier import check_kind
 from poise.tokens import Input, Removal, Tokens
 
 
@@ -35,12 +37,17 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         require_number("sigma", self.sigma, least=0)
-        if self.clip is not None and not (len(self.clip) == 2 and self.clip[0] < self.clip[1]):
+        if self.clip is None:
+            return
+        require_several("clip", self.clip)
+        numbers = all(isinstance(end, Real) for end in self.clip)
+        if not numbers or len(self.clip) != 2 or not self.clip[0] < self.clip[1]:
             raise ValueError(f"clip={self.clip} must be (lowest, highest)")
 
     def check(self, x: Input) -> None:
+        check_kind(x)
         if isinstance(x, Tokens):
-            raise TypeError("Gaussian noise needs a float tensor: use Remove() for Tokens")
+            raise TypeError("x are Tokens, and Gaussian noise needs a float tensor: use Remove() for Tokens")
         if not x.is_floating_point():
             raise TypeError(f"x is {x.dtype}, but Gaussian noise needs floats: convert images with x.float() / 255")
 
@@ -48,6 +55,8 @@ class Gaussian:
         """chosen=None moves every feature."""
         self.check(x)
         assert isinstance(x, Tensor)
+        if chosen is not None:
+            _check_chosen(chosen, x.shape)
         moved = x + torch.empty_like(x).normal_(std=self.sigma, generator=generator)
         if self.clip is not None:
             moved = moved.clamp(*self.clip)
@@ -73,4 +82,14 @@ class Remove:
     def __call__(self, x: Input, chosen: Tensor, generator: torch.Generator | None = None) -> Tokens:
         self.check(x)
         assert isinstance(x, Tokens)
+        _check_chosen(chosen, x.ids.shape)
         return x.without(chosen, self.how)
+
+
+def _check_chosen(chosen: Tensor, shape: torch.Size) -> None:
+    """One boolean per feature; kind and shape only."""
+    if not isinstance(chosen, Tensor) or chosen.dtype != torch.bool:
+        kind = chosen.dtype if isinstance(chosen, Tensor) else type(chosen).__name__
+        raise TypeError(f"chosen must be a tensor of booleans {list(shape)}, got {kind}")
+    if chosen.shape != shape:
+        raise ValueError(f"chosen has shape {list(chosen.shape)}, but the features have {list(shape)}")

@@ -56,6 +56,7 @@ class TopBottom:
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
+        _check_utility(u)
         if valid is None:
             self.check(u.shape)
         return _choose(u, valid, self.per, lambda num_valid: torch.full_like(num_valid, self.k), generator)
@@ -81,6 +82,7 @@ class TopBottomFraction:
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
+        _check_utility(u)
         if valid is None:
             self.check(u.shape)
         return _choose(u, valid, self.per, self._k, generator)
@@ -106,6 +108,7 @@ class AtRandom:
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
+        _check_utility(u)
         drawn = torch.rand(u.shape, device=u.device, generator=generator)
         return TopBottom(self.k, self.per)(drawn, valid, generator)
 
@@ -142,7 +145,18 @@ def _at(order: Tensor, chosen: Tensor) -> Tensor:
     return torch.zeros_like(chosen).scatter(1, order, chosen)
 
 
+def _check_utility(u: Tensor) -> None:
+    """Kind and shape only."""
+    if not isinstance(u, Tensor) or not u.is_floating_point():
+        kind = u.dtype if isinstance(u, Tensor) else type(u).__name__
+        raise TypeError(f"u must be a tensor of floats [B, *D], the features' utility, got {kind}")
+    if u.ndim < 2:
+        raise ValueError(f"u must have one utility per feature [B, *D], got shape {list(u.shape)}")
+
+
 def _usable(valid: Tensor, u: Tensor, per: Unit) -> Tensor:
+    if not isinstance(valid, Tensor):
+        raise TypeError(f"valid must be a tensor of booleans, got {type(valid).__name__}")
     if valid.dtype != torch.bool:
         raise TypeError(f"valid must be a tensor of booleans, got {valid.dtype}")
     if valid.shape != u.shape:

@@ -19,7 +19,16 @@ import torch
 from torch import Tensor
 
 from poise.choices import require_choice, require_whole
-from poise.classifier import Classifier, _finite_rows, check_batch, evaluating, gradients, leaf, retainable
+from poise.classifier import (
+    Classifier,
+    _finite_rows,
+    check_batch,
+    evaluating,
+    gradients,
+    leaf,
+    retainable,
+    unknown_ids,
+)
 from poise.features.chunks import rows_within
 from poise.tokens import Input, Removal, Tokens, without_each
 
@@ -50,6 +59,7 @@ class JacobianSensitivity:
     def __post_init__(self) -> None:
         if self.probes is not None:
             require_whole("probes", self.probes, least=1)
+        _check_at(self.at)
         require_whole("memory", self.memory, least=1)
 
     def __call__(self, model: Classifier, x: Input, generator: torch.Generator | None = None) -> Tensor:
@@ -95,6 +105,7 @@ class RemovalSensitivity:
 
     def __post_init__(self) -> None:
         require_choice("how", self.how, "mask", "delete")
+        _check_at(self.at)
         require_whole("memory", self.memory, least=1)
 
     def __call__(self, model: Classifier, x: Input) -> Tensor:
@@ -104,12 +115,25 @@ class RemovalSensitivity:
         check_batch(model, x)
         place = _place(model, self.at)
         with evaluating(model), torch.no_grad():
-            whole = place(x)
+            whole = _tried(model, place, x)
             s = whole.new_zeros(x.ids.shape)
             size = rows_within(self.memory, model, place, x, self.at)
             for rows, positions, shorter in without_each(x, self.how, size):
                 s[rows, positions] = torch.linalg.vector_norm(whole[rows] - place(shorter), dim=1)
         return s * x.features
+
+
+def _check_at(at: str) -> None:
+    if not isinstance(at, str) or not at:
+        raise ValueError(f'at={at!r} must be "embedding", "output", or the name of a layer')
+
+
+def _tried(model: Classifier, place: Callable[[Input], Tensor], x: Tokens) -> Tensor:
+    """phi(x), or words on ids that the model does not know."""
+    try:
+        return place(x)
+    except IndexError as error:
+        raise unknown_ids(model, x, error) from error
 
 
 def _place(model: Classifier, at: str) -> Callable[[Input], Tensor]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from poise.choices import require_choice, require_switch, require_whole
-from poise.classifier import Classifier, Forward, evaluating, gradient_of, gradients, leaf, run
+from poise.classifier import Classifier, Forward, check_model, evaluating, gradient_of, gradients, leaf, run
 from poise.features.chunks import rows_within
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.tokens import Input, Removal, Tokens, without_each
@@ -72,6 +72,7 @@ class GradientUtility:
     ) -> Tensor:
         if forward is not None and self.uses_forward and forward.losses.requires_grad:
             return _input_gradient(forward, retain_graph=True).abs()
+        check_model(model)
         scaler = None if forward is None else forward.scaler
         with gradients(), evaluating(model):
             return _input_gradient(run(model, leaf(x), y, loss, scaler=scaler), retain_graph=False).abs()
@@ -110,6 +111,7 @@ class RemovalUtility:
         loss: ExampleLoss = CrossEntropy(),
         forward: Forward | None = None,
     ) -> Tensor:
+        check_model(model)
         self.check(x)
         assert isinstance(x, Tokens)
         with evaluating(model), torch.no_grad():

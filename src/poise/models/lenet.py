@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from poise.choices import require_whole, require_wholes
+from poise.models.normalize import require_pictures
 
 
 class LeNet(nn.Module):
@@ -21,6 +25,11 @@ class LeNet(nn.Module):
         units: tuple[int, int] = (120, 84),
     ) -> None:
         super().__init__()
+        require_whole("num_classes", num_classes, least=1)
+        require_whole("in_channels", in_channels, least=1)
+        require_whole("size", size)
+        require_wholes("maps", maps, 2, least=1)
+        require_wholes("units", units, 2, least=1)
         if size < 16:
             raise ValueError(f"size={size} must be at least 16 pixels for two 5x5 convolutions with pooling")
         side = (size // 2 - 4) // 2
@@ -32,10 +41,22 @@ class LeNet(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """x [B, C, H, W] → z [B, E]."""
+        if not torch.jit.is_scripting():  # type: ignore[attr-defined]
+            self._require(x)
         x = F.max_pool2d(F.relu(self.conv1(x)), 2)
         x = F.max_pool2d(F.relu(self.conv2(x)), 2)
         x = F.relu(self.fc1(x.flatten(1)))
         return F.relu(self.fc2(x))
+
+    def _require(self, x: Tensor) -> None:
+        """Raise for pictures of another kind or size."""
+        require_pictures(x, self.conv1)
+        if isinstance(x, Tensor) and not torch.compiler.is_compiling():
+            rows, columns = ((side // 2 - 4) // 2 for side in x.shape[2:])
+            if rows * columns * self.conv2.out_channels != self.fc1.in_features:
+                raise ValueError(
+                    f"x has pictures of {x.shape[2]} x {x.shape[3]} pixels: the network is for another size"
+                )
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.embed(x))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.fx
 from torch import Tensor, nn
+
+from poise.choices import require_number, require_several, require_wholes
 
 
 class Normalize(nn.Module):
@@ -16,7 +19,11 @@ class Normalize(nn.Module):
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
-        if len(mean) != len(std) or min(std) <= 0:
+        for name, values in (("mean", mean), ("std", std)):
+            require_several(name, values)
+            for place, value in enumerate(values):
+                require_number(f"{name}[{place}]", value)
+        if not len(mean) or len(mean) != len(std) or min(std) <= 0:
             raise ValueError(f"mean={mean} and std={std} must have one value per channel, std above 0")
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
@@ -31,3 +38,33 @@ class Normalize(nn.Module):
         if isinstance(x, Tensor):  # what torch.fx traces with cannot be asked
             self._require_channels(x)
         return (x - self.mean) / self.std
+
+
+def require_pictures(x: Tensor, stem: nn.Conv2d, exact: bool = True) -> None:
+    """Raise for what is no batch of pictures for a network that begins with this layer. Kind and shape only.
+
+    exact  x must have the precision of the weights; else it may have less, where it is normalized first.
+    """
+    if torch.compiler.is_compiling() or isinstance(x, torch.fx.Proxy):
+        return
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x must be a tensor of pictures [B, C, H, W], not a {type(x).__name__}")
+    if not x.is_floating_point():
+        raise TypeError(f"x is {x.dtype}, it must be pictures in [0, 1]: convert them with x.float() / 255")
+    if x.ndim != 4 or x.shape[1] != stem.in_channels:
+        raise ValueError(
+            f"pictures of {stem.in_channels} channels are wanted, got {list(x.shape)}: x must be [B, C, H, W]"
+        )
+    weight = stem.weight.dtype
+    fits = x.dtype == weight or (not exact and torch.promote_types(x.dtype, weight) == weight)
+    if not fits and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"x is {x.dtype}, the model's weights are {weight}: convert x, or use torch.autocast")
+
+
+def require_blocks(blocks: Sequence[tuple[int, int, int]]) -> None:
+    """Raise unless they are (number, filters, stride) each, and there are some."""
+    require_several("blocks", blocks)
+    for place, block in enumerate(blocks):
+        require_wholes(f"blocks[{place}]", block, 3, least=1)
+    if not len(blocks):
+        raise ValueError("blocks must hold at least one (number, filters, stride)")

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from poise.models.normalize import Normalize
+from poise.choices import require_whole
+from poise.models.normalize import Normalize, require_blocks, require_pictures
 
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
@@ -27,6 +28,8 @@ class ResNet(nn.Module):
         std: Sequence[float] = CIFAR_STD,
     ) -> None:
         super().__init__()
+        require_whole("num_classes", num_classes, least=1)
+        require_blocks(blocks)
         width = blocks[0][1]
         self.normalize = Normalize(mean, std)
         self.stem = nn.Conv2d(len(mean), width, 3, padding=1, bias=False)
@@ -44,6 +47,7 @@ class ResNet(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """z [B, E]: the mean over places of the last maps."""
+        require_pictures(x, self.stem, exact=False)
         x = F.relu(self.norm(self.stem(self.normalize(x))))
         z: Tensor = self.blocks(x).mean(dim=(2, 3))
         return z

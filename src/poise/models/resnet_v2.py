@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from poise.models.normalize import Normalize
+from poise.choices import require_whole
+from poise.models.normalize import Normalize, require_blocks, require_pictures
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -27,6 +28,8 @@ class ResNetV2(nn.Module):
         std: Sequence[float] = IMAGENET_STD,
     ) -> None:
         super().__init__()
+        require_whole("num_classes", num_classes, least=1)
+        require_blocks(blocks)
         width = blocks[0][1]
         self.normalize = Normalize(mean, std)
         self.stem = nn.Conv2d(len(mean), width, 7, stride=2, padding=3, bias=False)
@@ -44,6 +47,7 @@ class ResNetV2(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """z [B, E]: the mean over places of the last maps."""
+        require_pictures(x, self.stem, exact=False)
         x = F.max_pool2d(self.stem(self.normalize(x)), 3, stride=2, padding=1)
         return F.relu(self.norm(self.blocks(x))).mean(dim=(2, 3))
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from poise.classifier import as_device
 from poise.models.lenet import LeNet
 from poise.models.resnet import ResNet, resnet56
 from poise.models.resnet_v2 import ResNetV2, resnet_v2_50
@@ -32,7 +33,9 @@ def save_model(model: nn.Module, path: Path | str, network: str, /, **settings: 
     """Write the weights of NETWORKS[network](**settings), about half of their size in memory."""
     from safetensors.torch import save
 
-    _require_known(network)
+    _require_fitting(model, network, settings)
+    if not isinstance(path, str | Path) or not str(path).strip("."):
+        raise TypeError(f"path={path!r} must be the path of a file")
     weights = {name for name, _ in model.named_parameters()}
     tensors = {
         name: (value.half() if name in weights else value).detach().contiguous().cpu()
@@ -48,6 +51,9 @@ def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
     """The network of a file, in float32 and eval mode; ValueError, in a sentence, if it holds none."""
     from safetensors import SafetensorError, safe_open
 
+    place = as_device(device)
+    if not isinstance(path, str | Path) or not str(path):
+        raise TypeError(f"path={path!r} must be the path of a file")
     try:
         with safe_open(path, "pt") as file:
             header = json.loads((file.metadata() or {})["poise"])
@@ -58,7 +64,7 @@ def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
         raise ValueError(f"{path} is not there") from None
     except (SafetensorError, KeyError, TypeError, RuntimeError, OSError) as error:
         raise ValueError(f"{path} holds no network of Poise ({str(error).splitlines()[0]})") from None
-    return model.to(device).eval()
+    return model.to(place).eval()
 
 
 def network_in(path: Path) -> str | None:
@@ -74,7 +80,26 @@ def network_in(path: Path) -> str | None:
         return None
 
 
+def _require_fitting(model: nn.Module, network: str, settings: dict[str, Any]) -> None:
+    """Raise where load_model would not make this model of these settings."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model={model!r} must be a torch.nn.Module, not a {type(model).__name__}")
+    _require_known(network)
+    call = f"{network}({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
+    try:
+        json.dumps(settings)
+        with torch.device("meta"):
+            wanted = NETWORKS[network](**settings).state_dict()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the settings make no network, {call}: {error}") from None
+    held = {name: value.shape for name, value in model.state_dict().items()}
+    if held != {name: value.shape for name, value in wanted.items()}:
+        raise ValueError(
+            f"the model's weights are not those of the settings, {call}: name the ones that it was made with"
+        )
+
+
 def _require_known(network: str) -> str:
-    if network not in NETWORKS:
+    if not isinstance(network, str) or network not in NETWORKS:
         raise ValueError(f"no network is called {network!r}: there are {', '.join(NETWORKS)}")
     return network

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from poise.classifier import alike, check_input, may_look, spared_buffers, unknown_ids, unnoticed
+from poise.choices import require_part
+from poise.classifier import alike, check_input, may_look, spared_buffers, unknown_ids, unnoticed, wrong_kind
 from poise.models.ending import OWN, Pass, fault, observed
 from poise.models.heads import CONVOLUTIONS, find_head, known_head
 from poise.models.shells import is_compiled, shell_of, way_of
@@ -56,6 +57,7 @@ def split(model: nn.Module, head: str | None = None, call: Call = call_model) ->
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"the model is a {type(model).__name__}: it must be a torch.nn.Module")
+    require_part("call", call)
     if is_compiled(model):
         raise ValueError("split the model first and compile its embed after: split.embed = torch.compile(split.embed)")
     if isinstance(model, torch.jit.ScriptModule):
@@ -67,9 +69,11 @@ class SplitClassifier(nn.Module):
     """embed + head of a model that stays the user's own: `self.model` is that very module."""
 
     def __init__(self, model: nn.Module, head_name: str, call: Call = call_model) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"the model is a {type(model).__name__}: it must be a torch.nn.Module")
         super().__init__()
         self.model = model
-        self.head_name = head_name
+        self.head_name = known_head(model, head_name)
         self.call = call
         self._left = self._asked = 0
         self._build()
@@ -125,6 +129,8 @@ class SplitClassifier(nn.Module):
             z = _logits(self.call(self._shell[0], x))
         except IndexError as error:
             raise unknown_ids(self, x, error) from error
+        except RuntimeError as error:
+            raise wrong_kind(x, error) from error
         if z.ndim == 0 or len(z) != len(x):
             raise ValueError(
                 f"the model gives an embedding {list(z.shape)} for {len(x)} examples: let it keep the axis of examples "
@@ -156,7 +162,9 @@ class SplitClassifier(nn.Module):
             return x[:2], observed(run, head, x[:2])
         except (TypeError, IndexError) as error:
             raise (unknown_ids(self, x, error) if isinstance(error, IndexError) else error) from None
-        except RuntimeError:
+        except RuntimeError as error:
+            if (wrong := wrong_kind(x, error)) is not error:
+                raise wrong from error
             return x, observed(run, head, x)
 
     def _is_made(self, x: Input, first: Pass) -> bool:

@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from poise.choices import require_number, require_whole
+from poise.classifier import unknown_ids
 from poise.tokens import Tokens
 
 # Not cuDNN's, which torch prefers on some devices: it makes a plan for every shape, and sentences come in many.
@@ -40,6 +42,11 @@ class Transformer(nn.Module):
         table_width: int | None = None,
     ) -> None:
         super().__init__()
+        sizes = {"num_classes": num_classes, "vocabulary": vocabulary, "width": width, "layers": layers, "heads": heads}
+        sizes |= {"feed_forward": feed_forward, "max_length": max_length}
+        for name, value in (sizes if table_width is None else {**sizes, "table_width": table_width}).items():
+            require_whole(name, value, least=1)
+        require_number("dropout", dropout, least=0, most=1)
         if width % heads:
             raise ValueError(f"width={width} must be a multiple of heads={heads}")
         self.token = nn.Embedding(vocabulary, table_width or width)
@@ -54,7 +61,13 @@ class Transformer(nn.Module):
 
     def embed(self, x: Tokens) -> Tensor:
         """z [B, E]: the mean over present tokens; 0 for a sentence with none."""
-        return self.encode(self.token(x.ids), x.mask)
+        if not isinstance(x, Tokens):
+            raise TypeError(f"x must be poise.Tokens, not a {type(x).__name__}")
+        try:
+            vectors = self.token(x.ids)
+        except IndexError as error:
+            raise unknown_ids(self, x, error) from error
+        return self.encode(vectors, x.mask)
 
     def encode(self, vectors: Tensor, mask: Tensor) -> Tensor:
         """z [B, E] of the tokens' vectors [B, T, E]: what gradient-based sensitivity of a token differentiates."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poise.choices import require_part
 from poise.classifier import Classifier, run
 from poise.features.perturbation import Gaussian
 from poise.losses import CrossEntropy, ExampleLoss
@@ -37,7 +38,9 @@ class CLGaussian:
     loss: ExampleLoss = CrossEntropy()
 
     def __post_init__(self) -> None:
-        check_settings(self.weight, self.statistics)
+        require_part("perturb", self.perturb, "check")
+        require_part("contrast", self.contrast)
+        check_settings(self.weight, self.statistics, self.loss)
 
     def __call__(
         self,

@@ -121,6 +121,8 @@ def _require_fitting(
             raise TypeError(f"{name} must be a tensor of floats, got {_kind(each)}")
         if each is not None and (each.ndim < 2 or each.shape != z.shape):
             raise ValueError(f"{name} has shape {list(each.shape)}, must be embeddings [B, E] as z, {list(z.shape)}")
+    if not len(z):
+        raise ValueError(f"z has shape {list(z.shape)}: there are no examples")
     for name, mask in {"keep": keep, "taking_part": taking_part}.items():
         if mask is not None and not (isinstance(mask, Tensor) and mask.dtype == torch.bool):
             raise TypeError(f"{name} must be a tensor of booleans [{len(z)}], got {_kind(mask)}")

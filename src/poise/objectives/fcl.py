@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_number
+from poise.choices import require_number, require_part
 from poise.classifier import Classifier, leaf, run
-from poise.features.perturbation import Perturbation
+from poise.features.perturbation import Gaussian, Perturbation, Remove
 from poise.features.selection import Selection, check_unit
 from poise.features.utility import Utility
 from poise.losses import CrossEntropy, ExampleLoss
@@ -55,7 +55,12 @@ class FCL:
     drop_below: float = 1e-12
 
     def __post_init__(self) -> None:
-        check_settings(self.weight, self.statistics)
+        for name in ("utility", "select", "perturb"):
+            require_part(name, getattr(self, name), "check")
+        if isinstance(self.select, Gaussian | Remove):
+            raise TypeError(f"select={self.select!r} perturbs features and chooses none: it comes before perturb")
+        require_part("contrast", self.contrast)
+        check_settings(self.weight, self.statistics, self.loss)
         require_number("drop_below", self.drop_below, least=0)
 
     def __call__(

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_number
-from poise.classifier import Classifier, check_head
+from poise.choices import require_number, require_part
+from poise.classifier import Classifier, check_head, check_model
 from poise.data.augment import Augmentation
 from poise.objectives.objective import Loss, Objective
 from poise.tokens import Input
@@ -36,6 +36,8 @@ class JensenShannon:
     strength: float = 12.0
 
     def __post_init__(self) -> None:
+        require_part("objective", self.objective)
+        require_part("mix", self.mix)
         require_number("strength", self.strength, least=0)
 
     def __call__(
@@ -49,6 +51,7 @@ class JensenShannon:
         scaler: Any = None,
         given: Tensor | None = None,
     ) -> Loss:
+        check_model(model)
         if not isinstance(x, Tensor):
             raise TypeError("AugMix mixes images: x must be a float tensor [B, C, H, W]")
         company: Any = _Company(model, self.mix(torch.cat([x, x]), generator))
@@ -78,6 +81,10 @@ class _Company:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.head(self.embed(x))
+
+    @property
+    def last_layer(self) -> Any:
+        return self.model.head
 
     def check_head(self, x: Tensor) -> None:
         check_head(self.model, x)

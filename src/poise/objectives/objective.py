@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointError
 
-from poise.choices import require_choice, require_number, require_whole
+from poise.choices import require_choice, require_number, require_part, require_whole
 from poise.classifier import (
     Classifier,
     Forward,
@@ -29,6 +29,7 @@ from poise.classifier import (
     unnoticed,
     untracked,
 )
+from poise.losses import ExampleLoss
 from poise.schedules import Schedule, as_schedule, moves
 from poise.tokens import Input, concatenate
 
@@ -57,9 +58,10 @@ def weighted(forward: Forward, weight: float | Tensor, name: str, term: Tensor) 
     return Loss(loss.total + weight * term, {**loss.parts, name: term.detach(), "weight": weight}, loss.logits)
 
 
-def check_settings(weight: Schedule | float, statistics: Statistics) -> None:
+def check_settings(weight: Schedule | float, statistics: Statistics, loss: ExampleLoss) -> None:
     """Raise for settings that no step could use."""
     require_choice("statistics", statistics, *STATISTICS)
+    require_part("loss", loss)
     if not callable(weight):
         require_number("weight", weight, least=0)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from poise.choices import require_part
 from poise.classifier import Classifier, run
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.objectives.objective import Loss, check_step, plain
@@ -19,6 +20,9 @@ class XE:
     """total = mean of the examples' losses."""
 
     loss: ExampleLoss = CrossEntropy()
+
+    def __post_init__(self) -> None:
+        require_part("loss", self.loss)
 
     def __call__(
         self,

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.choices import require_choice, require_whole
-from poise.classifier import evaluating
-from poise.corruptions.corrupt import corrupt, profile_for
+from poise.choices import require_choice, require_part, require_several, require_whole
+from poise.classifier import as_device, evaluating
+from poise.corruptions.corrupt import corrupt, profile_for, require_range
 from poise.data.errors import DataNotFound
 from poise.outputs import both_classes
 from poise.protocols import CORRUPTIONS, SEVERITIES
@@ -55,10 +55,16 @@ def evaluate(
               if they are there. The result says which. They leave nothing to profile, seed, rounding and jpeg.
     progress  called with the corruption, how many of the settings are done, and how many there are.
     """
+    if isinstance(model, type) or not callable(model):
+        raise TypeError(f"model={model!r} must be a module or a function from images to logits")
+    if progress is not None:
+        require_part("progress", progress)
+    for name, several in (("corruptions", corruptions), ("severities", severities)):
+        require_several(name, several)
     making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, rounding, jpeg)
     require_choice("source", source, "auto", "generated", "official")
     require_whole("batch_size", batch_size, least=1)
-    test = _find(data, limit, source).to(_device_of(model) if device is None else torch.device(device))
+    test = _find(data, limit, source).to(_device_of(model) if device is None else as_device(device))
     show = _corrupted(test, making, profile)
     wanted = [(name, severity) for name in making.corruptions for severity in making.severities]
     accuracy: dict[str, dict[int, float]] = {name: {} for name in making.corruptions}
@@ -168,7 +174,10 @@ def _pair(data: Any) -> tuple[Tensor, Tensor]:
         raise ValueError(
             f"images must be uint8 or floats in [0, 1] [N, 3, H, W], got {images.dtype} {list(images.shape)}"
         )
-    if labels.dim() != 1 or labels.is_floating_point():
+    if not len(images):
+        raise ValueError("data has no images: there is nothing to score")
+    require_range(images)
+    if labels.dim() != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
         raise ValueError(f"labels must be whole numbers [N], got {labels.dtype} {list(labels.shape)}")
     if len(images) != len(labels):
         raise ValueError(f"{len(images)} images need as many labels, got {len(labels)}")
@@ -188,6 +197,8 @@ def _accuracy(model: Model, images: Tensor, labels: Tensor, batch_size: int) -> 
 
 def _require_classes(logits: Tensor, labels: Tensor) -> None:
     """ValueError where labels go beyond the classes: the model is of other data."""
+    if (lowest := int(labels.min())) < 0:
+        raise ValueError(f"label {lowest} is out of range: labels must be whole numbers from 0 on")
     if (highest := int(labels.max())) >= logits.shape[1]:
         raise ValueError(
             f"the model tells {logits.shape[1]} classes apart, and labels go up to {highest}: it is of other data"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from poise.choices import require_known, require_several
 from poise.protocols import CORRUPTIONS, GROUPS, STANDARD
 
 
@@ -28,11 +29,17 @@ class Robustness:
 
     def of(self, name: str) -> float:
         """The mean over the severities of a corruption."""
+        require_known("corruption among those measured", name, self.accuracy)
         return fmean(self.accuracy[name].values())
 
     def mean(self, names: Iterable[str]) -> float | None:
         """The mean over corruptions; None unless all of them were measured."""
+        require_several("names", names)
         names = tuple(names)
+        if not names:
+            raise ValueError("names must hold at least one corruption")
+        for name in names:
+            require_known("corruption", name, CORRUPTIONS)
         return fmean(self.of(name) for name in names) if all(name in self.accuracy for name in names) else None
 
     def averages(self) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from poise.choices import require_part
 from poise.objectives.objective import Loss, Objective
 from poise.tokens import Input
 
@@ -21,6 +22,9 @@ class TrainStep(nn.Module):
     """objective(model, ...) as the forward of one module."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model={model!r} must be a torch.nn.Module, not a {type(model).__name__}")
+        require_part("objective", objective)
         super().__init__()
         self.model = model
         self.objective = objective
