@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
+from inspect import signature
 from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -59,6 +61,18 @@ def require_part(name: str, value: Any, *methods: str) -> None:
     if not callable(value) or not all(hasattr(value, method) for method in methods):
         also = "".join(f" and has {method}(...)" for method in methods)
         raise TypeError(f"{name}={value!r} must be an object that can be called{also}, not a {type(value).__name__}")
+
+
+def require_taking(name: str, value: Any, *arguments: str) -> None:
+    """TypeError unless `value` can be called with these; what has no signature is taken as it is."""
+    with suppress(ValueError):
+        try:
+            signature(value).bind(*arguments)
+        except TypeError:
+            call = f"{name}({', '.join(arguments)})"
+            raise TypeError(
+                f"{name}={value!r} is called as {call}, which a {type(value).__name__} does not take"
+            ) from None
 
 
 def require_several(name: str, value: Any) -> None:

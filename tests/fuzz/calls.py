@@ -472,7 +472,7 @@ def _objectives() -> list[Recipe]:
             wrong=(
                 ("poise.FCL(utility, select, perturb, contrast, poise.Ramp(1.0, 2, 5))(model, x, y)", no_step),
                 ("poise.FCL(utility, perturb, select, contrast, weight)(model, x, y)", "select|perturb|k"),
-                ("poise.FCL(utility, select, perturb, weight, contrast)(model, x, y, 1)", "contrast|weight|near"),
+                ("poise.FCL(utility, select, perturb, weight, contrast)(model, x, y, 1)", "contrast"),
             ),
         ),
         Recipe(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_part
+from poise.choices import require_part, require_taking
 from poise.classifier import Classifier, run
 from poise.features.perturbation import Gaussian
 from poise.losses import CrossEntropy, ExampleLoss
@@ -40,6 +40,7 @@ class CLGaussian:
     def __post_init__(self) -> None:
         require_part("perturb", self.perturb, "check")
         require_part("contrast", self.contrast)
+        require_taking("contrast", self.contrast, "z", "near")
         check_settings(self.weight, self.statistics, self.loss)
 
     def __call__(

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_number, require_part
+from poise.choices import require_number, require_part, require_taking
 from poise.classifier import Classifier, leaf, run
 from poise.features.perturbation import Gaussian, Perturbation, Remove
 from poise.features.selection import Selection, check_unit
@@ -60,6 +60,7 @@ class FCL:
         if isinstance(self.select, Gaussian | Remove):
             raise TypeError(f"select={self.select!r} perturbs features and chooses none: it comes before perturb")
         require_part("contrast", self.contrast)
+        require_taking("contrast", self.contrast, "z", "near")
         check_settings(self.weight, self.statistics, self.loss)
         require_number("drop_below", self.drop_below, least=0)
 
