@@ -14,7 +14,8 @@ from poise.commands.stopping import ended_like_ctrl_c
 def told():
     return [signal.getsignal(number) == signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)]
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job may ignore
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this
 if sys.argv[1] == "ignored":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with ended_like_ctrl_c():

@@ -47,6 +47,7 @@ def _sharing(module: nn.Module, make: Callable[..., type], own: tuple[str, ...],
     shell: Any = object.__new__(kind)
     object.__setattr__(shell, "__dict__", module.__dict__)
     object.__setattr__(shell, "_to_head", to_head)
+    object.__setattr__(shell, "_whole", module)
     return shell
 
 
@@ -69,13 +70,14 @@ def _without_head(kind: Any, own: tuple[str, ...]) -> type:
     `own`, are those of the shell."""
 
     class Shell(kind):  # type: ignore[misc]
-        __slots__ = ("_to_head",)
+        __slots__ = ("_to_head", "_whole")
 
         _compiled_call_impl = property(lambda self: None)  # of Module.compile: it has the head inside
 
         @property
         def _modules(self) -> dict[str, Any]:
-            return {**self.__dict__["_modules"], **self._to_head}
+            # Not by self.__dict__, which torch.compile would look up here again.
+            return {**self._whole._modules, **self._to_head}
 
         def __getattr__(self, name: str) -> Any:
             to_head = self._to_head
@@ -103,7 +105,7 @@ def _through(kind: Any, own: tuple[str, ...]) -> type:
     for whoever looks at its weight or its width."""
 
     class Through(kind):  # type: ignore[misc]
-        __slots__ = ("_to_head",)
+        __slots__ = ("_to_head", "_whole")
 
         def __call__(self, *given: Any, **named: Any) -> Any:
             return given[0] if given else next(iter(named.values()))
