@@ -73,7 +73,7 @@ CONTRACTS = {
     "data": {
         *("errors", "unpickle", "files", "folders", "layouts", "cache", "download", "packages", "dataset", "catalogue"),
         *("places", "stream", "augment", "operations", "loader", "imagenet_val", "sst", "sentences"),
-        *("imagenet", "ahead", "streamed", "shards"),
+        *("imagenet", "ahead", "streamed", "shards", "decoding"),
     },
     "experiments": {
         *("experiment", "environment", "folders", "logs", "trunks", "judge", "runner", "fleets", "sweep", "grids"),

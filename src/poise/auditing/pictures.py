@@ -18,6 +18,7 @@ from poise.auditing.examples import Damaged, Examples
 from poise.auditing.rows import read_rows
 from poise.corruptions.rgb import as_rgb
 from poise.data.cache import load
+from poise.data.decoding import open_picture
 from poise.data.classes import CLASS_NAMES
 from poise.data.errors import DataNotFound
 from poise.data.folders import in_class_folders
@@ -85,7 +86,7 @@ def _common_size(paths: Sequence[Path]) -> tuple[int, int] | None:
     """That of all of them, as far as some hundreds tell; what cannot be read is named when its turn comes."""
     sizes = set()
     for path in paths[:: max(1, len(paths) // 500)]:
-        with suppress(Exception), Image.open(path) as opened:
+        with suppress(Exception), open_picture(path) as opened:
             sizes.add(opened.size)
     return sizes.pop() if len(sizes) == 1 else None
 
@@ -101,7 +102,7 @@ def _cut(picture: Image.Image, size: int) -> Image.Image:
 
 def _picture(path: Path, size: int | None, common: tuple[int, int] | None, grey: bool) -> Tensor:
     try:
-        with Image.open(path) as opened:
+        with open_picture(path) as opened:
             picture = as_rgb(opened).convert("L" if grey else "RGB")
             pixels = np.asarray(picture if size is None else _cut(picture, size))
     except Exception as error:  # whatever a damaged file makes a decoder raise

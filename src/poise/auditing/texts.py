@@ -122,8 +122,9 @@ def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
     """A folder of Hugging Face, a tokenizer.json, or a vocab.txt."""
     if path.is_dir():
         try:
+            auto = library().AutoTokenizer
             return HuggingFaceTokenizer(
-                library().AutoTokenizer.from_pretrained(path, local_files_only=True), max_length
+                auto.from_pretrained(path, local_files_only=True, trust_remote_code=False), max_length
             )
         except (OSError, ValueError, KeyError) as error:
             raise AuditError(f"{path} has no tokenizer that can be loaded: {str(error).splitlines()[0]}") from None

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from poise.data.decoding import open_picture
 from poise.data.folders import Listing, Packed
 from poise.data.stream import Stream
 
@@ -123,11 +124,9 @@ class PictureSet(Dataset[Example]):
 
     def __getitem__(self, place: tuple[int, int]) -> Example:
         """uint8 [3, H, W], channels last in memory, and its label."""
-        from PIL import Image
-
         epoch, index = place
         try:
-            with Image.open(BytesIO(self.source.read(index))) as picture:
+            with open_picture(BytesIO(self.source.read(index))) as picture:
                 image = picture.convert("RGB")
         except Exception as error:  # whatever a damaged file makes the decoder raise
             said = str(error).partition(" <_io.BytesIO")[0]  # the address of a buffer tells nobody anything

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from poise.data.decoding import open_picture
 from poise.data.errors import DataMismatch
 from poise.data.files import Files, first, refuse_large, unzipped
 from poise.data.unpickle import arrays_from_pickle
@@ -126,11 +127,11 @@ def image_folders(files: Files) -> Arrays | None:
 def decode_image(data: bytes) -> np.ndarray:
     """A picture as RGB [H, W, 3]."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import UnidentifiedImageError
     except ImportError:
         raise ModuleNotFoundError(f"pictures need Pillow: {install('data')}") from None
     try:
-        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+        return np.asarray(open_picture(io.BytesIO(data)).convert("RGB"))
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
         raise DataMismatch(f"a picture cannot be read: {error}") from None
 

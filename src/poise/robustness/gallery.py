@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from poise.corruptions.rgb import as_rgb
+from poise.data.decoding import open_picture
 from poise.robustness.output import OutputError
 
 _ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
@@ -33,7 +34,7 @@ class Gallery:
     def load(self, number: int, profile: str) -> np.ndarray | str:
         """The pixels [H, W, 3] of a picture, cut and scaled as those of the profile, or why there are none."""
         try:
-            with Image.open(self.home / self.paths[number]) as picture:
+            with open_picture(self.home / self.paths[number]) as picture:
                 return np.asarray(as_profile(as_rgb(picture), profile))
         except Exception as error:  # whatever a damaged file makes a decoder raise
             return f"{type(error).__name__}: {error}"
