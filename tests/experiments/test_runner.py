@@ -152,6 +152,15 @@ def test_every_method_has_a_folder_of_its_own(one: str, other: str) -> None:
         dataclasses.replace(EXPERIMENT, methods=tuple(methods), groups=((one, other),))
 
 
+@pytest.mark.parametrize("name", ["sweeps", "Models", "fleets"])
+def test_no_method_or_experiment_takes_a_folder_of_ours(name: str) -> None:
+    method = dataclasses.replace(EXPERIMENT.methods[0], name=name)
+    with pytest.raises(ValueError, match=f"a method is called '{name.lower()}', which is a folder of ours"):
+        dataclasses.replace(EXPERIMENT, methods=(method,), groups=())
+    with pytest.raises(ValueError, match=f"an experiment is called '{name}', which is a folder of ours"):
+        dataclasses.replace(EXPERIMENT, name=name)
+
+
 def test_folders_are_called_after_methods_in_any_script() -> None:
     names = {"PG+FCL": "pg-fcl", "FCL, margin": "fcl-margin", "a_b 0.1": "a-b-0.1", "方法 Ä": "方法-ä"}
     assert {name: Method(name, XE()).folder for name in names} == names

@@ -18,8 +18,8 @@ from poise.auditing.examples import Damaged, Examples
 from poise.auditing.rows import read_rows
 from poise.corruptions.rgb import as_rgb
 from poise.data.cache import load
-from poise.data.decoding import open_picture
 from poise.data.classes import CLASS_NAMES
+from poise.data.decoding import open_picture
 from poise.data.errors import DataNotFound
 from poise.data.folders import in_class_folders
 from poise.data.synthetic_mnist import SyntheticMNIST

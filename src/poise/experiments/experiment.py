@@ -123,10 +123,12 @@ class Experiment:
 
     def __post_init__(self) -> None:
         require_folder_name("an experiment", self.name)
+        _require_free("an experiment", self.name)
         if not self.methods:
             raise ValueError(f"{self.name} has no method: it needs one at least")
         folders = [method.folder for method in self.methods]
         for method in self.methods:
+            _require_free("a method", method.folder)
             if folders.count(method.folder) > 1 or not method.folder.strip("."):
                 raise ValueError(f"the method {method.name!r} needs a name whose letters and digits no other has")
         names = [method.name for method in self.methods]
@@ -177,3 +179,11 @@ class Experiment:
 
 def _plain(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
     return [{key: value for key, value in asdict(column).items() if value} for column in columns]
+
+
+_TAKEN = ("fleets", "models", "sweeps")  # folders that runs keep beside those of methods and experiments
+
+
+def _require_free(kind: str, folder: str) -> None:
+    if folder.lower() in _TAKEN:
+        raise ValueError(f"{kind} is called {folder!r}, which is a folder of ours: choose another name")
