@@ -122,7 +122,7 @@ def test_the_pictures_are_shown_as_they_are_measured(tmp_path: Path, monkeypatch
         assert float(right) == pytest.approx(result.accuracy["fog"][2])
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"jpeg": 85}, {"profile": "cifar"}, {"rounding": "truncate"}])
+@pytest.mark.parametrize("change", [{"seed": 1}, {"jpeg": 85}, {"profile": "cifar"}, {"libraries": "today"}])
 def test_published_files_have_no_settings(change: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POISE_DATA", str(tmp_path))
     fill_cache(tmp_path, published=True)
@@ -131,19 +131,19 @@ def test_published_files_have_no_settings(change: dict, tmp_path: Path, monkeypa
     evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[1], source="generated", **change)
 
 
-def test_rounding_is_passed_on() -> None:
-    for rounding in ("nearest", "truncate"):
+def test_the_libraries_are_passed_on() -> None:
+    for libraries in ("2018", "today"):
         model = Threshold()
-        evaluate(model, (IMAGES, LABELS), corruptions=["snow"], severities=[1], rounding=rounding)
+        evaluate(model, (IMAGES, LABELS), corruptions=["snow"], severities=[1], libraries=libraries)
         means = []
         evaluate(
             lambda x: means.append(x.mean()) or torch.zeros(len(x), 2),  # noqa: B023
             (IMAGES, LABELS),
             corruptions=["snow"],
             severities=[1],
-            rounding=rounding,
+            libraries=libraries,
         )
-        assert means[1] == (corrupt(IMAGES, "snow", 1, rounding=rounding).float() / 255).mean()
+        assert means[1] == (corrupt(IMAGES, "snow", 1, libraries=libraries).float() / 255).mean()
 
 
 def test_iterators_are_used_up_once() -> None:

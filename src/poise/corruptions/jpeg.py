@@ -3,13 +3,13 @@
 Colours to luma and chroma, cosine transforms, quantised; and back. Entropy coding loses nothing and is left out. Chroma
 has half the resolution, and the two families of libraries go there by different ways:
 
-    9c      IJG's libjpeg 7 to 9: a 16 x 16 block of chroma is transformed and the lowest 8 x 8 coefficients are kept; the
-            way back gives 16 x 16 values. CIFAR-10-C was made with it.
+    9c      IJG's libjpeg 7 to 9d: a 16 x 16 block of chroma is transformed, its lowest 8 x 8 coefficients are kept,
+            and the way back gives 16 x 16 values. CIFAR-10-C was made with it.
     turbo   libjpeg-turbo, as libjpeg 6b: means of 2 x 2 are transformed, and interpolated after the way back.
 
 A pass of the integer ("islow") transforms along one axis, however it is factored, is a matrix of integers T and one
-rounding, y = floor((T x + 2^(bits - 1)) / 2^bits). So are the colours. All products and sums are below 2^53, which makes
-them exact in float64: the order of sums, and so the device, changes nothing.
+rounding, y = floor((T x + 2^(bits - 1)) / 2^bits). So are the colours. All products and sums are below 2^53, and so
+exact in float64: neither the order of sums nor the device changes anything.
 
 Axes: B planes, H rows, W columns, n a block's side, h and w blocks in a column and in a row.
 """
@@ -68,7 +68,7 @@ _RGB_BIAS = (32768 + (128 << 16),) * 3
 
 @dataclass(frozen=True)
 class Jpeg:
-    """Saved and read at this quality (1 to 100), chroma at half the resolution, by IJG's libjpeg 9c or libjpeg-turbo."""
+    """Saved and read at this quality (1 to 100), chroma at half the resolution, by libjpeg "9c" or libjpeg-"turbo"."""
 
     quality: int
     libjpeg: str = "9c"

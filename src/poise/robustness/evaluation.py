@@ -35,7 +35,7 @@ def evaluate(
     severities: Iterable[int] = SEVERITIES,
     profile: str | None = None,
     seed: int = 0,
-    rounding: str = "nearest",
+    libraries: str = "2018",
     jpeg: int | None = None,
     limit: int | None = None,
     batch_size: int = 1000,
@@ -51,10 +51,10 @@ def evaluate(
     limit     only the first images.
     device    by default that of the model's weights, or the CPU.
     source    "generated" by `poise.corrupt`, "official" from the published files in the cache, or "auto": those files
-              if they are there. The result says which. They leave nothing to profile, seed, rounding and jpeg.
+              if they are there. The result says which. They leave nothing to profile, seed, libraries and jpeg.
     progress  called with the corruption, how many of the settings are done, and how many there are.
     """
-    making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, rounding, jpeg)
+    making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, libraries, jpeg)
     require_choice("source", source, "auto", "generated", "official")
     require_whole("batch_size", batch_size, least=1)
     test = _find(data, limit, source).to(_device_of(model) if device is None else torch.device(device))
@@ -104,7 +104,7 @@ def _corrupted(test: _Test, making: Making, profile: str | None) -> Show:
         published, device = test.published, test.labels.device
         if profile is not None or replace(making, corruptions=CORRUPTIONS, severities=SEVERITIES) != Making():
             raise ValueError(
-                "profile, seed, rounding and jpeg change nothing in the published files: leave them out, "
+                "profile, seed, libraries and jpeg change nothing in the published files: leave them out, "
                 "or pass source='generated'"
             )
         return lambda name, severity: _moved(published(name, severity), device)
@@ -119,7 +119,7 @@ def _corrupted(test: _Test, making: Making, profile: str | None) -> Show:
             severity,
             making.profile,
             seed=making.seed,
-            rounding=making.rounding,
+            libraries=making.libraries,
             jpeg=making.jpeg,
         ), test.labels
 
