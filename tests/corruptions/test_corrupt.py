@@ -45,6 +45,14 @@ def test_floats_are_read_as_levels_and_come_back_as_floats(dtype: torch.dtype) -
         assert torch.equal((floats * 255).round().to(torch.uint8), levels)
 
 
+def test_what_is_kept_from_inference_mode_serves_outside() -> None:
+    images = synthetic_images(40, 2)
+    for name in CORRUPTIONS:
+        with torch.inference_mode():
+            first = corrupt(images, name, 3, "cifar")
+        assert torch.equal(corrupt((images / 255).requires_grad_(), name, 3, "cifar").mul(255).round(), first)
+
+
 def test_the_input_is_left_alone() -> None:
     for images in (IMAGES.clone(), (IMAGES / 255).requires_grad_()):
         before = images.detach().clone()

@@ -16,7 +16,7 @@ from poise.corruptions.blur import GlassBlur
 from poise.corruptions.draws import Random
 from poise.corruptions.edges import chamfer_distance
 from poise.corruptions.elastic import _displace
-from poise.corruptions.filters import correlate, gaussian_taps, smooth, smoothing_matrix
+from poise.corruptions.filters import correlate, correlate_mirrored, gaussian_taps, smooth, smoothing_matrix
 from poise.corruptions.jpeg import _CHROMA, _LUMA, Jpeg, _table
 from poise.corruptions.noise import ShotNoise
 from poise.corruptions.pixelate import Pixelate
@@ -152,17 +152,28 @@ def test_smoothing_far_beyond_the_border_is_scipys() -> None:
 def test_correlation_is_scipys(side: int) -> None:
     x, kernel = torch.rand(2, 2, 24, 31, dtype=torch.float64), torch.rand(side, side, dtype=torch.float64)
     expected = ndimage.correlate(x.numpy(), kernel.numpy()[None, None], mode="mirror")
-    assert np.abs(correlate(x, kernel).numpy() - expected).max() < 1e-12
+    assert np.abs(correlate(x, kernel.tolist()).numpy() - expected).max() < 1e-12
 
 
+@pytest.mark.parametrize("reach", [0, 1, 10, 30])
+def test_mirrored_correlation_is_scipys(reach: int) -> None:
+    x, quarter = torch.rand(2, 2, 24, 31, dtype=torch.float64), torch.rand(reach + 1, reach + 1, dtype=torch.float64)
+    quarter[reach // 2 :, reach // 2 + 1 :] = 0
+    half = torch.cat([quarter.flip(0)[:-1], quarter])
+    kernel = torch.cat([half.flip(1)[:, :-1], half], dim=1)
+    expected = ndimage.correlate(x.numpy(), kernel.numpy()[None, None], mode="mirror")
+    assert np.abs(correlate_mirrored(x, quarter.tolist()).numpy() - expected).max() < 1e-11
+
+
+@pytest.mark.parametrize("side", [32, 100])
 @pytest.mark.parametrize("factor", [1.01, 1.25, 1.75, 2.25, 4.5])
-def test_zoom_is_scipys(factor: float) -> None:
-    x = torch.rand(32, 32, dtype=torch.float64)
-    part = int(np.ceil(32 / factor))
-    top = (32 - part) // 2
+def test_zoom_is_scipys(factor: float, side: int) -> None:
+    x = torch.rand(side, side, dtype=torch.float64)
+    part = int(np.ceil(side / factor))
+    top = (side - part) // 2
     large = ndimage.zoom(x.numpy()[top : top + part, top : top + part], factor, order=1)
-    trim = (len(large) - 32) // 2
-    expected = large[trim : trim + 32, trim : trim + 32]
+    trim = (len(large) - side) // 2
+    expected = large[trim : trim + side, trim : trim + side]
     assert np.abs(zoom(x, factor).numpy() - expected).max() < 1e-14
 
 

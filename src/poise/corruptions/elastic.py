@@ -42,10 +42,7 @@ class Elastic:
 
     def _displacement(self, noise: Tensor) -> Tensor:
         height, width = noise.shape[1:]
-        rows, columns = (
-            smoothing_matrix(size, self.sigma, truncate=3, border=symmetric, device=noise.device)
-            for size in (height, width)
-        )
+        rows, columns = (smoothing_matrix(size, self.sigma, 3, symmetric, noise.device) for size in (height, width))
         return (torch.matmul(torch.matmul(rows, -1 + 2 * noise), columns.T) * self.strength).float()
 
 
