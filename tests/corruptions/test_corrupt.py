@@ -9,6 +9,7 @@ import poise
 from poise import Corruption, corrupt
 from poise.corruptions.corrupt import _parts
 from poise.corruptions.draws import Random
+from poise.corruptions.jpeg import Jpeg
 from poise.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
 
 IMAGES = synthetic_images(32, 6)
@@ -180,6 +181,15 @@ def test_cpu_and_cuda_agree(name: str) -> None:
             )
             off = (here.int() - there.int()).abs()
             assert off.max() <= 1 and (off > 0).double().mean() <= 1e-3, (side, severity)
+
+
+@CUDA
+@pytest.mark.parametrize("libjpeg", ["9c", "turbo"])
+def test_jpeg_has_the_same_bits_on_cuda(libjpeg: str) -> None:
+    images = torch.cat([synthetic_images(70, 3), torch.randint(256, (3, 3, 70, 70), dtype=torch.uint8)])[:, :, :, :53]
+    for quality in range(1, 101):
+        setting = Jpeg(quality, libjpeg)
+        assert torch.equal(setting.apply(images), setting.apply(images.cuda()).cpu()), quality
 
 
 def test_it_is_public() -> None:

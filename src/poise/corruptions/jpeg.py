@@ -3,7 +3,7 @@
 Colours to luma and chroma, cosine transforms, quantised; and back. Entropy coding loses nothing and is left out. Chroma
 has half the resolution, and the two families of libraries go there by different ways:
 
-    9c      IJG's libjpeg 7 to 9d: a 16 x 16 block of chroma is transformed, its lowest 8 x 8 coefficients are kept,
+    9c      IJG's libjpeg 9a to 9d: a 16 x 16 block of chroma is transformed, its lowest 8 x 8 coefficients are kept,
             and the way back gives 16 x 16 values. CIFAR-10-C was made with it.
     turbo   libjpeg-turbo, as libjpeg 6b: means of 2 x 2 are transformed, and interpolated after the way back.
 
