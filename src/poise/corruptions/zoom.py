@@ -25,21 +25,25 @@ class ZoomBlur:
         return ()
 
     def apply(self, images: Tensor) -> Tensor:
-        x = unit(images, torch.float32)
+        x = unit(images.permute(2, 0, 1, 3).contiguous(), torch.float32)
         exact, total = x.double(), torch.zeros_like(x)
         for factor in self.factors:
             total += x if factor == 1 else zoom(exact, factor).float()
-        return as_bytes(divided(x + total, len(self.factors) + 1))
+        return as_bytes(divided(x + total, len(self.factors) + 1)).permute(1, 2, 0, 3).contiguous()
 
 
 def zoom(x: Tensor, factor: float) -> Tensor:
-    """Every [H, W] of x enlarged by the factor around its middle, and cut to H x W: columns first, then rows."""
-    if max(x.shape[-2:]) <= _SMALL:
-        rows, columns = (_zoom_matrix(size, factor, x.device) for size in x.shape[-2:])
-        return torch.matmul(rows, torch.matmul(x, columns.T))
-    for axis in (-1, -2):
+    """Images [H, ..., W] enlarged by the factor around their middle, and cut to H x W: columns first, then rows.
+
+    With rows first and columns last one product of matrices does an axis of a whole batch.
+    """
+    height, width = x.shape[0], x.shape[-1]
+    if max(height, width) <= _SMALL:
+        rows, columns = (_zoom_matrix(size, factor, x.device) for size in (height, width))
+        return rows.mm(x.reshape(-1, width).mm(columns.T).view(height, -1)).view(x.shape)
+    for axis in (-1, 0):
         left, weight = _zoom_taps(x.shape[axis], factor, x.device)
-        weight = weight if axis == -1 else weight[:, None]
+        weight = weight if axis == -1 else weight.view(-1, *(1 for _ in x.shape[1:]))
         x = x.index_select(axis, left).mul_(1 - weight).add_(x.index_select(axis, left + 1).mul_(weight))
     return x
 
