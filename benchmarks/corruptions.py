@@ -2,7 +2,7 @@
 
     poise data get cifar10
     pip install imagecorruptions-imaug           # the peer; left out if it is not there
-    python benchmarks/corruptions.py             # two cores: 1,000 CIFAR images, severity 3
+    OMP_NUM_THREADS=1 python benchmarks/corruptions.py  # 1,000 CIFAR images, severity 3
     python benchmarks/corruptions.py --device cuda --whole --imagenet 512
 
 The peer has ImageNet's constants only and takes one image at a time; its work per image is the same kind and size. If
