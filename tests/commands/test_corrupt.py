@@ -46,7 +46,7 @@ def test_a_set_in_the_official_layout(tmp_path: Path, monkeypatch, capsys) -> No
 
 def test_one_document_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     words = ("--corruption", "fog", "--severity", 2, "--json")
-    making = {"corruptions": ["fog"], "severities": [2], "profile": "cifar", "seed": 0, "rounding": "nearest"}
+    making = {"corruptions": ["fog"], "severities": [2], "profile": "cifar", "seed": 0, "libraries": "2018"}
     assert poise(monkeypatch, "cifar10", "--out", tmp_path / "c", *words) == 0
     said = json.loads(capsys.readouterr().out)
     assert said == {"folder": f"{tmp_path}/c", **making, "jpeg": None, "skipped": {}}
@@ -112,7 +112,7 @@ def test_a_contact_sheet(tmp_path: Path, monkeypatch) -> None:
         (("cifar10", "--out", "o", "--corruption", "fogg"), "did you mean 'fog'"),
         (("cifar10", "--out", "o", "--severity", "6"), "severity=6"),
         (("cifar10", "--out", "o", "--profile", "cifar10"), "profile='cifar10' must be one of"),
-        (("cifar10", "--out", "o", "--rounding", "up"), "rounding='up'"),
+        (("cifar10", "--out", "o", "--libraries", "up"), "libraries='up'"),
         (("cifar10", "--out", "o", "--device", "gpu"), "gpu"),
         (("cifar10", "--out", "o", "--device", "meta"), "device 'meta': the corruptions run on cpu and cuda"),
         (("cifar10", "--out", "o", "--device", "mps"), "device 'mps': the corruptions run on cpu and cuda"),

@@ -9,6 +9,7 @@ import poise
 from poise import Corruption, corrupt
 from poise.corruptions.corrupt import _parts
 from poise.corruptions.draws import Random
+from poise.corruptions.jpeg import Jpeg
 from poise.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
 
 IMAGES = synthetic_images(32, 6)
@@ -43,6 +44,14 @@ def test_floats_are_read_as_levels_and_come_back_as_floats(dtype: torch.dtype) -
     assert floats.dtype == dtype
     if dtype in (torch.float32, torch.float64):
         assert torch.equal((floats * 255).round().to(torch.uint8), levels)
+
+
+def test_what_is_kept_from_inference_mode_serves_outside() -> None:
+    images = synthetic_images(40, 2)
+    for name in CORRUPTIONS:
+        with torch.inference_mode():
+            first = corrupt(images, name, 3, "cifar")
+        assert torch.equal(corrupt((images / 255).requires_grad_(), name, 3, "cifar").mul(255).round(), first)
 
 
 def test_the_input_is_left_alone() -> None:
@@ -83,10 +92,10 @@ def test_the_profile_follows_the_size() -> None:
     assert not torch.equal(corrupt(IMAGES, "brightness", 1), corrupt(IMAGES, "brightness", 1, "imagenet"))
 
 
-def test_rounding_changes_motion_blur_and_snow_only() -> None:
+def test_libraries_change_four_corruptions_only() -> None:
     for name in CORRUPTIONS:
-        same = torch.equal(corrupt(IMAGES, name, 2), corrupt(IMAGES, name, 2, rounding="truncate"))
-        assert same == (name not in ("motion_blur", "snow"))
+        same = torch.equal(corrupt(IMAGES, name, 2), corrupt(IMAGES, name, 2, libraries="today"))
+        assert same == (name not in ("motion_blur", "snow", "jpeg_compression", "elastic_transform"))
 
 
 def test_a_large_batch_is_cut_to_the_budget() -> None:
@@ -110,7 +119,7 @@ def test_a_large_batch_is_cut_to_the_budget() -> None:
         ({"seed": 1.0}, "seed=1.0 must be a whole number"),
         ({"seed": False}, "seed=False must be a whole number"),
         ({"profile": "cifar100"}, "profile='cifar100' must be one of"),
-        ({"rounding": "floor"}, "rounding='floor' must be one of"),
+        ({"libraries": "floor"}, "libraries='floor' must be one of"),
         ({"images": torch.rand(2, 32, 32, 3)}, "channels are last, permute them"),
         ({"images": torch.rand(2, 1, 32, 32)}, r"must have shape \[B, 3, H, W\]"),
         ({"images": torch.rand(32, 32)}, r"must have shape \[B, 3, H, W\]"),
@@ -172,6 +181,15 @@ def test_cpu_and_cuda_agree(name: str) -> None:
             )
             off = (here.int() - there.int()).abs()
             assert off.max() <= 1 and (off > 0).double().mean() <= 1e-3, (side, severity)
+
+
+@CUDA
+@pytest.mark.parametrize("libjpeg", ["9c", "turbo"])
+def test_jpeg_has_the_same_bits_on_cuda(libjpeg: str) -> None:
+    images = torch.cat([synthetic_images(70, 3), torch.randint(256, (3, 3, 70, 70), dtype=torch.uint8)])[:, :, :, :53]
+    for quality in range(1, 101):
+        setting = Jpeg(quality, libjpeg)
+        assert torch.equal(setting.apply(images), setting.apply(images.cuda()).cpu()), quality
 
 
 def test_it_is_public() -> None:

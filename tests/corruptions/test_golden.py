@@ -1,4 +1,7 @@
-"""Against the reference's own outputs, draws injected: bit by bit, for every corruption, severity and size."""
+"""Against the reference's own outputs, draws injected: bit by bit, for every corruption, severity and size.
+
+golden_2018 was made with the libraries with which CIFAR-10-C was published, the others with later ones.
+"""
 
 import dataclasses
 import json
@@ -36,11 +39,25 @@ def test_every_severity_equals_the_reference(file: str, name: str, device: str) 
     number = list(golden["names"]).index(name)
     images = torch.from_numpy(golden["clean"]).permute(0, 3, 1, 2).contiguous()
     for severity in SEVERITIES:
-        setting = Corruption(name, FILES[file], "truncate").at(severity)
+        setting = Corruption(name, FILES[file], "today").at(severity)
         draws = reference_draws(name, setting, images, [int(seed) for seed in golden["seeds"][number, severity - 1]])
         made = setting.apply(images.to(device), *(draw.to(device) for draw in draws)).permute(0, 2, 3, 1).cpu().numpy()
         share = (made != golden["corrupted"][number, severity - 1]).mean()
         assert share <= ALLOWED.get((FILES[file], name, severity), 0), f"severity {severity}: {share:.2%} differ"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["elastic_transform", "jpeg_compression"])
+@pytest.mark.parametrize("file", ["cifar", "edge"])
+def test_the_libraries_of_2018_equal_the_reference(file: str, name: str, device: str) -> None:
+    golden = np.load(SHARED / "golden_2018.npz")
+    number = list(golden["names"]).index(name)
+    images = torch.from_numpy(np.load(SHARED / f"golden_{file}.npz")["clean"]).permute(0, 3, 1, 2).contiguous()
+    for severity in SEVERITIES:
+        setting = Corruption(name, "cifar", "2018").at(severity)
+        draws = reference_draws(name, setting, images, golden[f"{file}_seeds"][number, severity - 1].tolist())
+        made = setting.apply(images.to(device), *(draw.to(device) for draw in draws)).permute(0, 2, 3, 1).cpu().numpy()
+        assert np.array_equal(made, golden[file][number, severity - 1]), severity
 
 
 @pytest.mark.parametrize("name", ["motion_blur", "snow"])
@@ -48,7 +65,7 @@ def test_rounding_to_nearest_equals_the_reference(name: str) -> None:
     golden = np.load(SHARED / "golden_cifar.npz")
     images = torch.from_numpy(golden["clean"]).permute(0, 3, 1, 2).contiguous()
     for severity in SEVERITIES:
-        setting = Corruption(name, "cifar", "nearest").at(severity)
+        setting = Corruption(name, "cifar", "2018").at(severity)
         seeds = [seed_of(list(golden["names"]).index(name), severity, index) for index in range(len(images))]
         made = setting.apply(images, *reference_draws(name, setting, images, seeds))
         assert np.array_equal(made.permute(0, 2, 3, 1).numpy(), golden[f"{name}_nearest"][severity - 1])
@@ -85,4 +102,4 @@ def test_kernels_and_constants_are_the_published_ones() -> None:
             assert fields == published, name
         unit = constants[key]["elastic_unit"]
         published = [[unit * c for c in each] for each in constants[key]["elastic_transform"]]
-        assert [list(dataclasses.astuple(s)) for s in PROFILES[profile]["elastic_transform"]] == published  # type: ignore[call-overload]
+        assert [list(dataclasses.astuple(s))[:3] for s in PROFILES[profile]["elastic_transform"]] == published  # type: ignore[call-overload]

@@ -37,8 +37,8 @@ def test_different_pictures_get_different_draws() -> None:
 
 
 def test_an_index_makes_it_the_batch_call() -> None:
-    transform = Corrupt("snow", 2, seed=4, rounding="truncate", jpeg=85)
-    together = corrupt(IMAGES, "snow", 2, seed=4, rounding="truncate", jpeg=85)
+    transform = Corrupt("snow", 2, seed=4, libraries="today", jpeg=85)
+    together = corrupt(IMAGES, "snow", 2, seed=4, libraries="today", jpeg=85)
     assert torch.equal(torch.stack([transform(image, index=i) for i, image in enumerate(IMAGES)]), together)
 
 

@@ -141,3 +141,12 @@ def test_corrupted_pictures_of_a_wrong_shape_are_refused(name: str, monkeypatch,
     folder = write_folder(corrupted_files(**{name: np.zeros(99, np.uint8)}), tmp_path / "data")
     with pytest.raises(DataNotFound, match=f"{name}.npy (is uint8|does not hold 100 labels of 10 classes)"):
         sources.get("cifar10-c", folder)
+
+
+def test_a_corruption_under_two_names_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    offer_corrupted(monkeypatch)
+    same = np.random.default_rng(0).integers(0, 256, (100, 32, 32, 3), dtype=np.uint8)
+    folder = write_folder(corrupted_files(fog=same, snow=same), tmp_path / "data")
+    with pytest.raises(DataNotFound, match=r"fog\.npy holds the pictures of snow\.npy: one of them is a copy"):
+        sources.get("cifar10-c", folder)
+    assert cache.manifest_of("cifar10-c") is None

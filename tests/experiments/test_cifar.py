@@ -71,7 +71,10 @@ def test_both_tables_in_miniature(data: Path) -> None:
         assert [word for word in words if word not in printed] == []
     one = record(data, "cifar10-c-quick", "fcl")
     assert set(one["scores"]) == {"Clean"} | {f"{c}/{s}" for c in CORRUPTIONS for s in SEVERITIES}
-    assert one["origins"] == {"corruptions": "generated with seed 0"} and one["validation"] is None
+    assert (
+        one["origins"] == {"corruptions": "generated with seed 0 as by the libraries of 2018"}
+        and one["validation"] is None
+    )
     assert list(one["classes"]) == ["Clean"]
     assert one["log"] == record(data, "noisy-cifar10-quick", "fcl")["log"]
 

@@ -886,7 +886,7 @@ def _corruptions() -> list[Recipe]:
     )
     severity = whole("1", "3", "5", mistakes=("0", "6", "-1", "None", "3.0"))
     profile = Slot(("'cifar'", "'tiny'"), ("'CIFAR'", "'mnist'", "3", "''"), ("object()", "[[]]"))
-    rounding = choice("nearest", "truncate")
+    libraries = choice("today", "2018")
     jpeg = whole("None", "85", mistakes=("0", "101"), words=("quality",), none=True)
     images = Slot(
         (
@@ -927,11 +927,11 @@ def _corruptions() -> list[Recipe]:
         NOT_TENSORS,
         ("image", "images"),
     )
-    settings = {"name": name, "severity": severity, "profile": profile, "rounding": rounding}
+    settings = {"name": name, "severity": severity, "profile": profile, "libraries": libraries}
     one_number = whole("None", "4", mistakes=("[1, 2]", "'0'"), none=True)
     one_number = Slot(one_number.right, tuple(each for each in one_number.mistakes if each != "[2]"), one_number.absurd)
     return [
-        Recipe("Corruption", settings, "poise.Corruption(name, profile, rounding).at(severity)", oracles.anything),
+        Recipe("Corruption", settings, "poise.Corruption(name, profile, libraries).at(severity)", oracles.anything),
         Recipe(
             "corrupt",
             {
@@ -943,7 +943,7 @@ def _corruptions() -> list[Recipe]:
                 "memory": memory,
             },
             "poise.corrupt(images, name, severity, profile, seed=seed, index=index, "
-            "rounding=rounding, jpeg=jpeg, memory=memory)",
+            "libraries=libraries, jpeg=jpeg, memory=memory)",
             oracles.corrupted,
             wrong=(
                 ("poise.corrupt(name, images, severity, profile)", "images"),
@@ -961,7 +961,7 @@ def _corruptions() -> list[Recipe]:
                 "images": one,
                 "index": one_number,
             },
-            "poise.Corrupt(name, severity, profile, seed, rounding, jpeg)(images, index)",
+            "poise.Corrupt(name, severity, profile, seed, libraries, jpeg)(images, index)",
             oracles.corrupted,
             share=0.5,
         ),
@@ -1038,7 +1038,7 @@ def _robustness() -> list[Recipe]:
         "severities": levels,
         "profile": Slot(("'cifar'",), ("'CIFAR'", "3", "''"), ("object()",)),
         "seed": whole("0", "$seed", mistakes=("None",)),
-        "rounding": choice("nearest", "truncate"),
+        "libraries": choice("today", "2018"),
         "jpeg": whole("None", "85", mistakes=("0", "101"), words=("quality",), **maybe),
         "limit": whole("None", "2", mistakes=("0", "-1"), **maybe),
         "batch_size": whole("1000", "2", mistakes=("0", "-1", "1e3")),

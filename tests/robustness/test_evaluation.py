@@ -57,7 +57,7 @@ def test_measuring_changes_nothing() -> None:
 
 def test_averages_are_named_by_what_they_hold() -> None:
     accuracy = {name: {1: i / 100, 2: i / 50} for i, name in enumerate(CORRUPTIONS)}
-    result = poise.Robustness("cifar10-c", 10, "generated with seed 0", 0.9, accuracy)
+    result = poise.Robustness("cifar10-c", 10, "generated with seed 0 as by the libraries of 2018", 0.9, accuracy)
     means = {name: (i / 100 + i / 50) / 2 for i, name in enumerate(CORRUPTIONS)}
     assert result.averages()["noise"] == pytest.approx(sum(means[n] for n in GROUPS["noise"]) / 3)
     assert result.averages()["all 15"] == pytest.approx(sum(means[n] for n in STANDARD) / 15)
@@ -89,7 +89,11 @@ def test_cifar10_c_is_generated_from_the_cache(tmp_path: Path, monkeypatch: pyte
     fill_cache(tmp_path, published=False)
     named = evaluate(Threshold(), "cifar10-c", corruptions=["fog"])
     given = evaluate(Threshold(), (IMAGES[:20], LABELS[:20]), corruptions=["fog"])
-    assert named.accuracy == given.accuracy and named.source == "generated with seed 0" and named.examples == 20
+    assert (
+        named.accuracy == given.accuracy
+        and named.source == "generated with seed 0 as by the libraries of 2018"
+        and named.examples == 20
+    )
 
 
 def test_published_files_are_used_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +104,10 @@ def test_published_files_are_used_where_they_are(tmp_path: Path, monkeypatch: py
     others = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[1, 3, 4, 5], limit=20)
     assert set(others.accuracy["fog"].values()) == {0}
     generated = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20, source="generated")
-    assert generated.source == "generated with seed 0" and generated.accuracy != result.accuracy
+    assert (
+        generated.source == "generated with seed 0 as by the libraries of 2018"
+        and generated.accuracy != result.accuracy
+    )
 
 
 def test_a_model_of_other_data_is_refused_at_once() -> None:
@@ -113,7 +120,10 @@ def test_a_model_of_other_data_is_refused_at_once() -> None:
 def test_the_pictures_are_shown_as_they_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POISE_DATA", str(tmp_path))
     fill_cache(tmp_path, published=True)
-    for source, origin in (("auto", "the published files"), ("generated", "generated with seed 0")):
+    for source, origin in (
+        ("auto", "the published files"),
+        ("generated", "generated with seed 0 as by the libraries of 2018"),
+    ):
         show, found = show_corrupted("cifar10-c", 20, torch.device("cpu"), source)
         images, labels = show("fog", 2)
         result = evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[2], limit=20, source=source)
@@ -122,7 +132,7 @@ def test_the_pictures_are_shown_as_they_are_measured(tmp_path: Path, monkeypatch
         assert float(right) == pytest.approx(result.accuracy["fog"][2])
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"jpeg": 85}, {"profile": "cifar"}, {"rounding": "truncate"}])
+@pytest.mark.parametrize("change", [{"seed": 1}, {"jpeg": 85}, {"profile": "cifar"}, {"libraries": "today"}])
 def test_published_files_have_no_settings(change: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POISE_DATA", str(tmp_path))
     fill_cache(tmp_path, published=True)
@@ -131,19 +141,19 @@ def test_published_files_have_no_settings(change: dict, tmp_path: Path, monkeypa
     evaluate(Threshold(), "cifar10-c", corruptions=["fog"], severities=[1], source="generated", **change)
 
 
-def test_rounding_is_passed_on() -> None:
-    for rounding in ("nearest", "truncate"):
+def test_the_libraries_are_passed_on() -> None:
+    for libraries in ("2018", "today"):
         model = Threshold()
-        evaluate(model, (IMAGES, LABELS), corruptions=["snow"], severities=[1], rounding=rounding)
+        evaluate(model, (IMAGES, LABELS), corruptions=["snow"], severities=[1], libraries=libraries)
         means = []
         evaluate(
             lambda x: means.append(x.mean()) or torch.zeros(len(x), 2),  # noqa: B023
             (IMAGES, LABELS),
             corruptions=["snow"],
             severities=[1],
-            rounding=rounding,
+            libraries=libraries,
         )
-        assert means[1] == (corrupt(IMAGES, "snow", 1, rounding=rounding).float() / 255).mean()
+        assert means[1] == (corrupt(IMAGES, "snow", 1, libraries=libraries).float() / 255).mean()
 
 
 def test_iterators_are_used_up_once() -> None:

@@ -42,7 +42,9 @@ def corrupt(
         str | None, typer.Option(help="cifar, tiny or imagenet. For arrays, by default chosen by size.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for the random draws.")] = 0,
-    rounding: Annotated[str, typer.Option(help="Rounding of motion_blur and snow: nearest or truncate.")] = "nearest",
+    libraries: Annotated[
+        str, typer.Option(help="2018, with which the sets were published, or today. Concerns four corruptions.")
+    ] = "2018",
     jpeg: Annotated[
         bool | None, typer.Option(help="Write JPEG of quality 85, as in ImageNet-C. By default for its profile.")
     ] = None,
@@ -53,7 +55,11 @@ def corrupt(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Corrupt images as CIFAR-10-C and ImageNet-C were made, bit by bit.
+    """Corrupt images as CIFAR-10-C and ImageNet-C were made.
+
+    The same bits as the original code under the libraries with which CIFAR-10-C was published (ImageMagick of before
+    October 2019, IJG's libjpeg 9c, SciPy before 1.6), or with --libraries today under those of today; the random draws
+    are our own. JPEG files are encoded by the Pillow that is installed.
 
     poise corrupt cifar10 --out CIFAR-10-C --device cuda
 
@@ -63,5 +69,5 @@ def corrupt(
     """
     from poise.commands.corrupting import Order, carry_out
 
-    making = (corruption, severity, profile, seed, rounding, jpeg, resize)
+    making = (corruption, severity, profile, seed, libraries, jpeg, resize)
     carry_out(Order(source, out, sheet, *making, labels, image, device, quiet, json))

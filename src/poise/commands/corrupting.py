@@ -38,7 +38,7 @@ class Order:
     severity: list[int] | None
     profile: str | None
     seed: int
-    rounding: str
+    libraries: str
     jpeg: bool | None
     resize: bool
     labels: Path | None
@@ -59,7 +59,7 @@ def carry_out(order: Order) -> None:
         names = tuple(dict.fromkeys(order.corruption or CORRUPTIONS))
         severities = tuple(sorted({*(order.severity or SEVERITIES)}))
         with usage():
-            making = Making(names, severities, profile, order.seed, order.rounding, quality)
+            making = Making(names, severities, profile, order.seed, order.libraries, quality)
             place = device_for(order.device)
         if sheet is not None:
             _draw(order, sheet, making, place)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from poise.corruptions.draws import Random
-from poise.corruptions.filters import correlate, smooth
+from poise.corruptions.filters import correlate_mirrored, smooth
 from poise.corruptions.pixels import as_bytes, reflect, unit
 
 
@@ -37,7 +38,7 @@ class DefocusBlur:
         return ()
 
     def apply(self, images: Tensor) -> Tensor:
-        return as_bytes(correlate(unit(images), self.kernel().to(images.device, torch.float64)))
+        return as_bytes(correlate_mirrored(unit(images), _quarter(self)))
 
     def kernel(self) -> Tensor:
         """The softened disk, cut to its support [k, k].
@@ -55,6 +56,15 @@ class DefocusBlur:
         disk = _soften(disk, taps, 0, first=0)
         edge = int((disk != 0).any(0).nonzero().min())
         return disk[edge : len(disk) - edge, edge : len(disk) - edge]
+
+
+@cache
+def _quarter(setting: DefocusBlur) -> list[list[float]]:
+    """Its kernel from the middle down and to the right."""
+    kernel = setting.kernel()
+    middle = len(kernel) // 2
+    quarter: list[list[float]] = kernel[middle:, middle:].double().tolist()
+    return quarter
 
 
 def _soften(disk: Tensor, taps: Tensor, axis: int, first: int) -> Tensor:

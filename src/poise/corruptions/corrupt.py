@@ -13,6 +13,7 @@ from torch import Tensor
 
 from poise.choices import is_whole, require_choice, require_known, require_whole
 from poise.corruptions.draws import Random
+from poise.corruptions.elastic import Elastic
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.motion import MotionBlur
 from poise.corruptions.pixels import divided
@@ -31,24 +32,26 @@ class Corruption:
 
     name      one of `poise.protocols.CORRUPTIONS`.
     profile   whose constants: "cifar" (made for 32 px), "tiny" (64) or "imagenet" (224).
-    rounding  of motion_blur and snow: "nearest" as when the data sets were made, "truncate" as ImageMagick does today.
+    libraries "2018", with which the data sets were made, or "today": what the original code gives with the libraries
+              of today. They differ in motion_blur and snow (ImageMagick truncates since 6.9.10-69), jpeg_compression
+              (IJG's libjpeg 9c, now libjpeg-turbo) and elastic_transform (another border since SciPy 1.6).
     """
 
     name: str
     profile: str = "cifar"
-    rounding: str = "nearest"
+    libraries: str = "2018"
 
     def __post_init__(self) -> None:
         require_corruption(self.name)
         require_choice("profile", self.profile, *PROFILES)
-        require_choice("rounding", self.rounding, "nearest", "truncate")
+        require_choice("libraries", self.libraries, "2018", "today")
 
     def at(self, severity: int) -> Setting:
         """Its constants at a severity."""
         if not is_whole(severity) or severity not in SEVERITIES:
             raise ValueError(f"severity={severity!r} must be 1, 2, 3, 4 or 5")
         setting = PROFILES[self.profile][self.name][severity - 1]
-        return replace(setting, rounding=self.rounding) if isinstance(setting, MotionBlur | Snow) else setting
+        return setting if self.libraries == "2018" else _today(setting)
 
     def require_size(self, height: int, width: int) -> None:
         """ValueError for images that are too small, or larger than the photographs of frost."""
@@ -74,7 +77,7 @@ def corrupt(
     *,
     seed: int = 0,
     index: Tensor | Sequence[int] | int | None = None,
-    rounding: str = "nearest",
+    libraries: str = "2018",
     jpeg: int | None = None,
     memory: int | None = None,
 ) -> Tensor:
@@ -83,6 +86,7 @@ def corrupt(
     images    [B, 3, H, W] or [3, H, W], RGB; uint8, or floats in [0, 1], which are read as the nearest of 256 levels.
     profile   "cifar", "tiny" or "imagenet"; by default the one made for 32, 64 or 224 px.
     index     names each image: the same seed and index draw the same numbers in every batch. By default 0, 1, ...
+    libraries "2018" as the sets were published, or "today", see `Corruption`; of the second JPEG pass as well.
     jpeg      quality of a second JPEG pass; ImageNet-C was saved at 85.
     memory    bytes that may be in use at once, about; by default 64 MB, on a GPU 2 GB.
     """
@@ -90,9 +94,9 @@ def corrupt(
     if memory is not None:
         require_whole("memory", memory, least=1)
     pixels = _as_bytes(images)
-    corruption = Corruption(name, profile or profile_for(*pixels.shape[2:]), rounding)
+    corruption = Corruption(name, profile or profile_for(*pixels.shape[2:]), libraries)
     setting = corruption.at(severity)
-    saved = None if jpeg is None else Jpeg(jpeg)
+    saved = None if jpeg is None else Jpeg(jpeg, "9c" if libraries == "2018" else "turbo")
     names = _as_index(index, pixels)
     result = torch.empty_like(pixels)
     for part in _parts(pixels, memory):
@@ -114,6 +118,15 @@ def profile_for(height: int, width: int) -> str:
 def require_corruption(name: str) -> None:
     """ValueError, with the nearest name, unless it is one of the 19."""
     require_known("corruption", name, CORRUPTIONS)
+
+
+def _today(setting: Setting) -> Setting:
+    """With the libraries of today."""
+    if isinstance(setting, MotionBlur | Snow):
+        return replace(setting, rounding="truncate")
+    if isinstance(setting, Jpeg):
+        return replace(setting, libjpeg="turbo")
+    return replace(setting, scipy="1.6") if isinstance(setting, Elastic) else setting
 
 
 def _as_bytes(images: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from poise.choices import require_choice
 from poise.corruptions.draws import Random
 from poise.corruptions.filters import smoothing_matrix
 from poise.corruptions.pixels import as_bytes, divided, gather, reflect, symmetric, unit
@@ -17,11 +18,18 @@ from poise.corruptions.pixels import as_bytes, divided, gather, reflect, symmetr
 
 @dataclass(frozen=True)
 class Elastic:
-    """In pixels: displacements of `strength` smoothed by `sigma`, after an affine map whose points move by `jitter`."""
+    """In pixels: displacements of `strength` smoothed by `sigma`, after an affine map whose points move by `jitter`.
+
+    scipy   whose border: "1.1" as in every SciPy before 1.6, "1.6" as since then.
+    """
 
     strength: float
     sigma: float
     jitter: float
+    scipy: str = "1.1"
+
+    def __post_init__(self) -> None:
+        require_choice("scipy", self.scipy, "1.1", "1.6")
 
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Three points' (x, y) [B, 3, 2], displacements to the right and down [B, H, W]."""
@@ -30,14 +38,11 @@ class Elastic:
 
     def apply(self, images: Tensor, points: Tensor, right: Tensor, down: Tensor) -> Tensor:
         x = _warp(unit(images, torch.float32), (-self.jitter + 2 * self.jitter * points).float())
-        return as_bytes(_displace(x, self._displacement(down), self._displacement(right)))
+        return as_bytes(_displace(x, self._displacement(down), self._displacement(right), self.scipy))
 
     def _displacement(self, noise: Tensor) -> Tensor:
         height, width = noise.shape[1:]
-        rows, columns = (
-            smoothing_matrix(size, self.sigma, truncate=3, border=symmetric, device=noise.device)
-            for size in (height, width)
-        )
+        rows, columns = (smoothing_matrix(size, self.sigma, 3, symmetric, noise.device) for size in (height, width))
         return (torch.matmul(torch.matmul(rows, -1 + 2 * noise), columns.T) * self.strength).float()
 
 
@@ -79,16 +84,31 @@ def _inverse_affine(moved: Tensor, height: int, width: int) -> Tensor:
     return torch.stack(rows, dim=1)
 
 
-def _displace(x: Tensor, down: Tensor, right: Tensor) -> Tensor:
+def _displace(x: Tensor, down: Tensor, right: Tensor, scipy: str) -> Tensor:
     """SciPy's bilinear sampling, reflected with the edge; double weights, stored in x's precision."""
     height, width = x.shape[2:]
     row = torch.arange(height, device=x.device)[:, None] + down.double()
     column = torch.arange(width, device=x.device) + right.double()
+    border = symmetric
+    if scipy == "1.1":
+        row, column, border = _folded(row, height), _folded(column, width), reflect
     top, left = row.floor(), column.floor()
     result = torch.zeros(x.shape, dtype=torch.float64, device=x.device)
     for below, vertical in ((0, 1 - (row - top)), (1, row - top)):
-        rows = symmetric(top.long() + below, height)
+        rows = border(top.long() + below, height)
         for beside, horizontal in ((0, 1 - (column - left)), (1, column - left)):
-            taken = gather(x, rows, symmetric(left.long() + beside, width)).double()
+            taken = gather(x, rows, border(left.long() + beside, width)).double()
             result += taken.mul_((vertical * horizontal)[:, None])
     return result.to(x.dtype)
+
+
+def _folded(place: Tensor, size: int) -> Tensor:
+    """Coordinates brought into (-1, n) as SciPy before 1.6 did, with period 2n.
+
+    Below 0: c + 2n if c < -n, else -c - 1. Above n - 1: 2n - c - 1 if c >= n, else c. What then still lies outside of
+    [0, n - 1] is interpolated with a neighbour that is reflected without the edge.
+    """
+    place = place.fmod(2 * size)
+    below = torch.where(place < -size, place + 2 * size, -place - 1)
+    above = torch.where(place >= size, 2 * size - place - 1, place)
+    return torch.where(place < 0, below, above)

@@ -1,20 +1,29 @@
-"""JPEG compression without a codec: what libjpeg-turbo loses, in its own integers.
+"""JPEG compression without a codec: what libjpeg loses, in its own integers.
 
-Colours to luma and chroma, chroma halved, 8 x 8 cosine transforms, quantised; and back. Entropy coding loses nothing
-and is left out. The transforms are the "islow" ones: 13-bit constants, two extra bits between the passes.
+Colours to luma and chroma, cosine transforms, quantised; and back. Entropy coding loses nothing and is left out. Chroma
+has half the resolution, and the two families of libraries go there by different ways:
 
-Axes: B images, H rows, W columns, P blocks.
+    9c      IJG's libjpeg 9a to 9d: a 16 x 16 block of chroma is transformed, its lowest 8 x 8 coefficients are kept,
+            and the way back gives 16 x 16 values. CIFAR-10-C was made with it.
+    turbo   libjpeg-turbo, as libjpeg 6b: means of 2 x 2 are transformed, and interpolated after the way back.
+
+A pass of the integer ("islow") transforms along one axis, however it is factored, is a matrix of integers T and one
+rounding, y = floor((T x + 2^(bits - 1)) / 2^bits). So are the colours. All products and sums are below 2^53, and so
+exact in float64: neither the order of sums nor the device changes anything.
+
+Axes: B planes, H rows, W columns, n a block's side, h and w blocks in a column and in a row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from poise.choices import is_whole
+from poise.choices import is_whole, require_choice
 from poise.corruptions.draws import Random
 from poise.corruptions.pixels import replicate
 
@@ -27,132 +36,154 @@ _CHROMA = """
     99 99 99 99 99 99 99 99   99 99 99 99 99 99 99 99   99 99 99 99 99 99 99 99   99 99 99 99 99 99 99 99
 """
 
+# 2^13 sqrt(2) cos(k (2 j + 1) pi / 2n) for k = 0..7 and the first half of j; the other half mirrors it with the sign
+# (-1)^k. Entries are one off the nearest integer where libjpeg makes them out of several rounded constants.
+_EIGHT = """
+    8192 8192 8192 8192      11363 9633 6437 2260     10703 4433 -4433 -10703   9633 -2259 -11362 -6436
+    8192 -8192 -8192 8192    6437 -11362 2261 9633    4433 -10704 10704 -4433   2260 -6436 9633 -11363
+"""
+_SIXTEEN = """
+    8192 8192 8192 8192 8192 8192 8192 8192               11529 11086 10217 8956 7350 5461 3363 1135
+    11363 9633 6436 2260 -2260 -6436 -9633 -11363         11086 7350 1136 -5461 -10217 -11529 -8956 -3363
+    10703 4433 -4433 -10703 -10703 -4433 4433 10703       10217 1136 -8955 -11086 -3363 7350 11529 5461
+    9633 -2260 -11363 -6437 6437 11363 2260 -9633         8956 -5461 -11086 1137 11530 3363 -10217 -7350
+"""
+_SIXTEEN_BACK = """
+    8192 8192 8192 8192 8192 8192 8192 8192               11529 11086 10217 8956 7350 5461 3363 1136
+    11363 9633 6437 2260 -2260 -6437 -9633 -11363         11086 7350 1136 -5461 -10217 -11529 -8955 -3363
+    10703 4433 -4433 -10703 -10703 -4433 4433 10703       10217 1136 -8955 -11086 -3363 7349 11529 5461
+    9632 -2260 -11363 -6436 6436 11363 2260 -9632         8956 -5461 -11086 1137 11529 3363 -10217 -7350
+"""
+
+# Red, green and blue to luma and chroma, in 16 bits, and what is added before rounding. Luma and chroma are kept
+# centred, in [-128, 127]. The way back differs in green by one: 0.344136286 in IJG's library, 0.34414 in the other.
+_TO_YCC = (19595, 38470, 7471, -11059, -21709, 32768, 32768, -27439, -5329)
+_YCC_BIAS = (32768 - (128 << 16), 32767, 32767)
+_TO_RGB = {
+    "9c": (65536, 0, 91881, 65536, -22553, -46802, 65536, 116130, 0),
+    "turbo": (65536, 0, 91881, 65536, -22554, -46802, 65536, 116130, 0),
+}
+_RGB_BIAS = (32768 + (128 << 16),) * 3
+
 
 @dataclass(frozen=True)
 class Jpeg:
-    """Saved and read at this quality (1 to 100), chroma at half the resolution."""
+    """Saved and read at this quality (1 to 100), chroma at half the resolution, by libjpeg "9c" or libjpeg-"turbo"."""
 
     quality: int
+    libjpeg: str = "9c"
 
     def __post_init__(self) -> None:
         if not is_whole(self.quality) or self.quality not in range(1, 101):
             raise ValueError(f"quality={self.quality!r} must be from 1 to 100")
+        require_choice("libjpeg", self.libjpeg, "9c", "turbo")
 
     def draw(self, random: Random, images: Tensor) -> tuple[()]:
         return ()
 
     def apply(self, images: Tensor) -> Tensor:
         height, width = images.shape[2:]
-        coarse, fine = self._table(_CHROMA, images.device), self._table(_LUMA, images.device)
-        # Columns are repeated to whole blocks before chroma is halved, rows after it.
-        luma, blue, red = _to_ycc(_fill(images.int(), height + height % 2, width + -width % 16))
-        luma = _lossy(luma, fine)[:, :height, :width]
-        rows, columns = (height + 1) // 2, (width + 1) // 2
-        blue, red = (
-            _double(_lossy(_halve(plane), coarse)[:, :rows, :columns])[:, :height, :width] for plane in (blue, red)
-        )
-        return _to_rgb(luma, blue, red)
+        lossy = self._lossy_9c if self.libjpeg == "9c" else self._lossy_turbo
+        planes = lossy(images)[:, :, :height, :width]
+        rgb = _recoloured(planes, _TO_RGB[self.libjpeg], _RGB_BIAS)
+        return rgb.clamp_(0, 255).to(torch.uint8)
 
-    def _table(self, base: str, device: torch.device) -> Tensor:
-        scale = 5000 // self.quality if self.quality < 50 else 200 - 2 * self.quality
-        steps = [min(max((int(number) * scale + 50) // 100, 1), 255) for number in base.split()]
-        return torch.tensor(steps, dtype=torch.int32, device=device).view(8, 8)
+    def _lossy_9c(self, images: Tensor) -> Tensor:
+        """Rows and columns are repeated to whole blocks of 16, chroma goes through 16 x 16."""
+        height, width = images.shape[2:]
+        planes = _recoloured(_fill(images, height + -height % 16, width + -width % 16), _TO_YCC, _YCC_BIAS)
+        luma = _lossy(planes[:, :1], _table(_LUMA, self.quality, images.device), 8)
+        chroma = _lossy(planes[:, 1:], _table(_CHROMA, self.quality, images.device), 16)
+        return torch.cat([luma, chroma], dim=1)
+
+    def _lossy_turbo(self, images: Tensor) -> Tensor:
+        """Columns are repeated to whole blocks before chroma is halved, rows after it."""
+        height, width = images.shape[2:]
+        rows, columns = (height + 1) // 2, (width + 1) // 2
+        planes = _recoloured(_fill(images, 2 * rows, width + -width % 16), _TO_YCC, _YCC_BIAS)
+        luma, chroma = planes[:, :1], _halve(planes[:, 1:])
+        luma, chroma = (_fill(x, x.shape[2] + -x.shape[2] % 8, x.shape[3]) for x in (luma, chroma))
+        luma = _lossy(luma, _table(_LUMA, self.quality, images.device), 8)
+        chroma = _double(_lossy(chroma, _table(_CHROMA, self.quality, images.device), 8)[:, :, :rows, :columns])
+        return torch.cat([luma[:, :, :height, :width], chroma[:, :, :height, :width]], dim=1)
+
+
+@cache
+def _table(base: str, quality: int, device: torch.device) -> Tensor:
+    """Steps of the coefficients [8, 1, 8]."""
+    scale = 5000 // quality if quality < 50 else 200 - 2 * quality
+    steps = [min(max((int(number) * scale + 50) // 100, 1), 255) for number in base.split()]
+    return torch.tensor(steps, dtype=torch.float64, device=device).view(8, 1, 8)
+
+
+@cache
+def _transform(half: str, device: torch.device) -> Tensor:
+    """All columns of a transform [8, n]."""
+    left = torch.tensor([float(number) for number in half.split()], dtype=torch.float64).view(8, -1)
+    sign = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(4)[:, None]
+    return torch.cat([left, sign * left.flip(1)], dim=1).to(device)
 
 
 def _fill(planes: Tensor, height: int, width: int) -> Tensor:
     """Repeat the last row and column up to this size."""
+    if planes.shape[2:] == (height, width):
+        return planes
     rows = replicate(torch.arange(height, device=planes.device), planes.shape[-2])
     columns = replicate(torch.arange(width, device=planes.device), planes.shape[-1])
     return planes.index_select(-2, rows).index_select(-1, columns)
 
 
-def _to_ycc(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    red, green, blue = images.unbind(1)
-    return (
-        (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16,
-        (-11059 * red - 21709 * green + 32768 * blue + 8388608 + 32767) >> 16,
-        (32768 * red - 27439 * green - 5329 * blue + 8388608 + 32767) >> 16,
-    )
+def _recoloured(planes: Tensor, weights: tuple[int, ...], bias: tuple[int, int, int]) -> Tensor:
+    """floor((weights x + bias) / 2^16) over the three planes of an image."""
+    first, second, third = planes.double().unbind(1)
+    result = torch.empty(planes.shape, dtype=torch.float64, device=planes.device)
+    for number, out in enumerate(result.unbind(1)):
+        a, b, c = (weight / 65536 for weight in weights[3 * number : 3 * number + 3])
+        torch.mul(first, a, out=out)
+        out.add_(second, alpha=b).add_(third, alpha=c).add_(bias[number] / 65536)
+    return result.floor_()
 
 
-def _to_rgb(luma: Tensor, blue: Tensor, red: Tensor) -> Tensor:
-    blue, red = blue - 128, red - 128
-    channels = (
-        luma + ((91881 * red + 32768) >> 16),
-        luma + ((-22554 * blue - 46802 * red + 32768) >> 16),
-        luma + ((116130 * blue + 32768) >> 16),
-    )
-    return torch.stack(channels, dim=1).clamp_(0, 255).to(torch.uint8)
-
-
-def _halve(plane: Tensor) -> Tensor:
+def _halve(planes: Tensor) -> Tensor:
     """The mean of 2 x 2, rounded down and up in turn along a row."""
-    pairs = plane[:, :, ::2] + plane[:, :, 1::2]
-    bias = torch.arange(pairs.shape[2], device=plane.device, dtype=torch.int32) % 2 + 1
-    return (pairs[:, ::2] + pairs[:, 1::2] + bias) >> 2
+    pairs = planes[..., ::2] + planes[..., 1::2]
+    bias = torch.arange(pairs.shape[-1], device=planes.device) % 2 + 1
+    return (pairs[:, :, ::2] + pairs[:, :, 1::2] + bias).mul_(1 / 4).floor_()
 
 
-def _double(plane: Tensor) -> Tensor:
+def _double(planes: Tensor) -> Tensor:
     """Each value three parts of the nearer and one of the farther, down and across ("fancy" upsampling)."""
-    above, below = (F.pad(plane.float(), pad, mode="replicate").int() for pad in ((0, 0, 1, 0), (0, 0, 0, 1)))
-    rows = torch.stack([3 * plane + above[:, :-1], 3 * plane + below[:, 1:]], dim=2).flatten(1, 2)
-    left, right = (F.pad(rows.float(), pad, mode="replicate").int() for pad in ((1, 0, 0, 0), (0, 1, 0, 0)))
-    even, odd = (3 * rows + left[:, :, :-1] + 8) >> 4, (3 * rows + right[:, :, 1:] + 7) >> 4
-    return torch.stack([even, odd], dim=3).flatten(2)
+    above, below = (F.pad(planes, pad, mode="replicate") for pad in ((0, 0, 1, 0), (0, 0, 0, 1)))
+    rows = torch.stack([3 * planes + above[:, :, :-1], 3 * planes + below[:, :, 1:]], dim=3).flatten(2, 3)
+    left, right = (F.pad(rows, pad, mode="replicate") for pad in ((1, 0, 0, 0), (0, 1, 0, 0)))
+    even, odd = 3 * rows + left[..., :-1] + 8, 3 * rows + right[..., 1:] + 7
+    return torch.stack([even, odd], dim=4).flatten(3).mul_(1 / 16).floor_()
 
 
-def _lossy(plane: Tensor, table: Tensor) -> Tensor:
-    """Transform, quantise and transform back each 8 x 8 block of [B, H, W]."""
-    plane = _fill(plane, plane.shape[1] + -plane.shape[1] % 8, plane.shape[2])
-    size, height, width = plane.shape
-    blocks = plane.view(size, height // 8, 8, width // 8, 8).transpose(2, 3) - 128
-    coefficients = _forward(_forward(blocks, 4, first=True), 3, first=False)
-    steps = 8 * table
-    quantised = (coefficients.abs() + steps // 2).div(steps, rounding_mode="floor") * coefficients.sign()
-    values = _inverse(_inverse(quantised * table, 3, shift=11), 4, shift=18)
-    return (values + 128).clamp_(0, 255).transpose(2, 3).reshape(size, height, width)
+def _lossy(planes: Tensor, table: Tensor, side: int) -> Tensor:
+    """Transform, quantise and transform back each block of this side, 8 coefficients each way."""
+    forward = _transform(_EIGHT if side == 8 else _SIXTEEN, planes.device)
+    inverse = _transform(_EIGHT if side == 8 else _SIXTEEN_BACK, planes.device)
+    across = planes.shape[-1] // side
+    # Rows and then columns; back, columns and then rows. Two more bits are kept in between.
+    rows = _rounded(torch.matmul(planes.reshape(-1, side), forward.T), 11)
+    blocks = _rounded(torch.matmul(forward, rows.view(-1, side, 8 * across)), 15 if side == 8 else 17)
+    blocks = _quantised(blocks.view(-1, 8, across, 8), table).view(-1, 8, 8 * across)
+    rows = _rounded(torch.matmul(inverse.T, blocks), 11)
+    values = _rounded(torch.matmul(rows.view(-1, 8), inverse), 18)
+    # Beyond 10 bits libjpeg's own limit wraps; pictures made to overshoot at quality 1 reach two thirds of that.
+    return values.clamp_(-128, 127).view(planes.shape)
 
 
-def _round(x: Tensor, bits: int) -> Tensor:
-    return (x + (1 << (bits - 1))) >> bits
+def _rounded(x: Tensor, bits: int) -> Tensor:
+    """floor((x + 2^(bits - 1)) / 2^bits)"""
+    return x.mul_(0.5**bits).add_(0.5).floor_()
 
 
-def _odd_part(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The rotations that forward and inverse transform share: 13-bit constants of Loeffler, Ligtenberg and Moschytz."""
-    all_four = (a + c + b + d) * 9633  # 1.175875602
-    outer, inner = (a + d) * -7373, (b + c) * -20995  # 0.899976223, 2.562915447
-    first, second = (a + c) * -16069 + all_four, (b + d) * -3196 + all_four  # 1.961570560, 0.390180644
-    return (
-        a * 2446 + outer + first,  # 0.298631336
-        b * 16819 + inner + second,  # 2.053119869
-        c * 25172 + inner + first,  # 3.072711026
-        d * 12299 + outer + second,  # 1.501321110
-    )
+def _quantised(blocks: Tensor, table: Tensor) -> Tensor:
+    """Coefficients, eight times too large, to the nearest multiple of their step; halves away from zero.
 
-
-def _forward(x: Tensor, axis: int, first: bool) -> Tensor:
-    """One pass of the forward transform; the first keeps two bits more, the second gives them back."""
-    d = x.unbind(axis)
-    sums, differences = [d[i] + d[7 - i] for i in range(4)], [d[i] - d[7 - i] for i in range(4)]
-    even, odd = sums[0] + sums[3], sums[1] + sums[2]
-    near, far = sums[0] - sums[3], sums[1] - sums[2]
-    bits = 11 if first else 15
-    turn = (near + far) * 4433  # 0.541196100
-    flat = (even + odd, even - odd)
-    zero, four = (value << 2 for value in flat) if first else (_round(value, 2) for value in flat)
-    two, six = _round(turn + near * 6270, bits), _round(turn - far * 15137, bits)  # 0.765366865, 1.847759065
-    seven, five, three, one = (_round(part, bits) for part in _odd_part(*reversed(differences)))
-    return torch.stack([zero, one, two, three, four, five, six, seven], dim=axis)
-
-
-def _inverse(x: Tensor, axis: int, shift: int) -> Tensor:
-    """One pass of the inverse transform."""
-    c = x.unbind(axis)
-    turn = (c[2] + c[6]) * 4433
-    low, high = turn - c[6] * 15137, turn + c[2] * 6270
-    plus, minus = (c[0] + c[4]) << 13, (c[0] - c[4]) << 13
-    even = [plus + high, minus + low, minus - low, plus - high]
-    odd = list(reversed(_odd_part(c[7], c[5], c[3], c[1])))
-    left = [_round(e + o, shift) for e, o in zip(even, odd, strict=True)]
-    right = [_round(e - o, shift) for e, o in zip(even, odd, strict=True)]
-    return torch.stack(left + right[::-1], dim=axis)
+    The quarter moves every integer away from the borders of division, so that a rounded quotient falls on its side.
+    """
+    shift = blocks.sign().mul_(4 * table + 0.25)
+    return shift.add_(blocks).div_(8 * table).trunc_().mul_(table)

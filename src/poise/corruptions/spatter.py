@@ -56,14 +56,12 @@ def _glints(drops: Tensor) -> Tensor:
     """Where drops shine: the relief of the distance to their edges, 0 to 255 [B, H, W]."""
     distance = chamfer_distance(canny(drops, 50, 150), 20)
     level = divided(_box_sum(distance), 9).float().long()
-    relief = torch.tensor(_RELIEF, dtype=torch.float64, device=drops.device)
-    shine = correlate(_equalize(level)[:, None].double(), relief).clamp_(0, 255)[:, 0]
+    shine = correlate(_equalize(level)[:, None].double(), _RELIEF).clamp_(0, 255)[:, 0]
     return divided(_box_sum(shine), 9).round_().float()
 
 
 def _box_sum(planes: Tensor) -> Tensor:
-    ones = torch.ones(3, 3, dtype=torch.float64, device=planes.device)
-    return correlate(planes[:, None].double(), ones)[:, 0]
+    return correlate(planes[:, None].double(), ((1, 1, 1),) * 3)[:, 0]
 
 
 def _equalize(level: Tensor) -> Tensor:

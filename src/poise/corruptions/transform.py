@@ -28,11 +28,11 @@ class Corrupt:
     severity: int
     profile: str | None = None
     seed: int = 0
-    rounding: str = "nearest"
+    libraries: str = "2018"
     jpeg: int | None = None
 
     def __post_init__(self) -> None:
-        Corruption(self.name, self.profile or "cifar", self.rounding).at(self.severity)
+        Corruption(self.name, self.profile or "cifar", self.libraries).at(self.severity)
         require_whole("seed", self.seed)
         if self.jpeg is not None:
             Jpeg(self.jpeg)
@@ -59,7 +59,7 @@ class Corrupt:
             self.profile,
             seed=self.seed,
             index=_fingerprint(image) if index is None else index,
-            rounding=self.rounding,
+            libraries=self.libraries,
             jpeg=self.jpeg,
         )
 

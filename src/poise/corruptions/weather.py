@@ -31,7 +31,7 @@ class Snow:
         return random.normal(*images.shape[2:]), random.uniform()
 
     def apply(self, images: Tensor, noise: Tensor, turn: Tensor) -> Tensor:
-        flakes = zoom(self.mean + self.std * noise, self.zoom)
+        flakes = zoom((self.mean + self.std * noise).transpose(0, 1).contiguous(), self.zoom).transpose(0, 1)
         flakes = as_bytes(torch.where(flakes < self.threshold, 0.0, flakes))[:, None]
         flakes = unit(streak(flakes, -135 + 90 * turn, self.radius, self.sigma, self.rounding))
         x = unit(images, torch.float32)

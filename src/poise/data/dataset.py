@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 from urllib.parse import urlparse
@@ -102,7 +103,7 @@ def named_files(wanted: dict[str, tuple[str, ...]], optional: dict[str, tuple[st
 
 
 def corrupted(num_classes: int, num_images: int = 10_000) -> Reader:
-    """One array of 5 x 10,000 pictures per corruption, severity-major, and the labels."""
+    """One array of 5 x 10,000 pictures per corruption, severity-major, no two alike, and the labels."""
     count = len(SEVERITIES) * num_images
 
     def read(files: Files) -> Iterator[tuple[str, Item]]:
@@ -110,6 +111,7 @@ def corrupted(num_classes: int, num_images: int = 10_000) -> Reader:
             raise DataMismatch(f"{made} says that these were made by  poise corrupt: they are not the published files")
         found = {item: first(files, f"{item}.npy") for item in ("labels", *CORRUPTIONS)}
         _require_all([item for item, name in found.items() if name is not None], files)
+        seen: dict[bytes, str] = {}
         for item, name in found.items():
             array = read_npy(str(name), files.read(str(name)))
             if item == "labels":
@@ -118,6 +120,10 @@ def corrupted(num_classes: int, num_images: int = 10_000) -> Reader:
                     raise DataMismatch(f"{name} does not hold {count:,} labels of {num_classes} classes")
             elif array.shape != (count, 32, 32, 3) or array.dtype != np.uint8:
                 raise DataMismatch(f"{name} is {array.dtype} {array.shape}, not uint8 {(count, 32, 32, 3)}")
+            else:
+                twin = seen.setdefault(sha256(array.tobytes()).digest(), item)
+                if twin != item:
+                    raise DataMismatch(f"{name} holds the pictures of {twin}.npy: one of them is a copy")
             yield item, array
 
     return read

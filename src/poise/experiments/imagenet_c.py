@@ -23,6 +23,7 @@ from torch import Tensor
 
 from poise.choices import require_choice
 from poise.corruptions.corrupt import corrupt
+from poise.corruptions.jpeg import Jpeg
 from poise.data.cache import manifest_of
 from poise.data.drawn import Drawn
 from poise.data.errors import DataMismatch
@@ -38,7 +39,7 @@ from poise.experiments.lengths import Length
 from poise.experiments.paper_imagenet_c import PAPER
 from poise.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
 
-_JPEG = 85
+_JPEG = Jpeg(85, "turbo")  # as Pillow saves and reads pictures: a set written by `poise corrupt` is the same
 _NOISES = (*GROUPS["noise"], "speckle_noise")  # what training with Gaussian noise has seen something like
 _GROUPS = (("XE", "XE+Gaussian", "CL+Gaussian", "FCL"), ("PG+XE", "PG+FCL"))
 
@@ -101,7 +102,7 @@ class CorruptedImageNet:
 
     def _made(self, clean: Pictures, name: str, severity: int, device: torch.device) -> Pictures:
         def change(images: Tensor, index: Tensor) -> Tensor:
-            return corrupt(images, name, severity, self.profile, index=index, jpeg=_JPEG)
+            return _JPEG.apply(corrupt(images, name, severity, self.profile, index=index))
 
         return replace(clean, change=change)
 
@@ -146,8 +147,10 @@ def _scores(corruptions: tuple[str, ...]) -> tuple[str, ...]:
 def _origin(published: dict[str, Callable[[int], Source]]) -> str:
     made = [name for name in CORRUPTIONS if name not in published]
     if not published:
-        return f"generated with seed 0, JPEG {_JPEG}"
-    return "the published pictures" + (f"; {', '.join(made)} generated with seed 0, JPEG {_JPEG}" if made else "")
+        return f"generated with seed 0, JPEG {_JPEG.quality}"
+    return "the published pictures" + (
+        f"; {', '.join(made)} generated with seed 0, JPEG {_JPEG.quality}" if made else ""
+    )
 
 
 def _require_classes(place: Path, train: Source, other: Source) -> None:

@@ -36,7 +36,7 @@ def evaluate(
     severities: Iterable[int] = SEVERITIES,
     profile: str | None = None,
     seed: int = 0,
-    rounding: str = "nearest",
+    libraries: str = "2018",
     jpeg: int | None = None,
     limit: int | None = None,
     batch_size: int = 1000,
@@ -52,7 +52,7 @@ def evaluate(
     limit     only the first images.
     device    by default that of the model's weights, or the CPU.
     source    "generated" by `poise.corrupt`, "official" from the published files in the cache, or "auto": those files
-              if they are there. The result says which. They leave nothing to profile, seed, rounding and jpeg.
+              if they are there. The result says which. They leave nothing to profile, seed, libraries and jpeg.
     progress  called with the corruption, how many of the settings are done, and how many there are.
     """
     if isinstance(model, type) or not callable(model):
@@ -61,7 +61,7 @@ def evaluate(
         require_part("progress", progress)
     for name, several in (("corruptions", corruptions), ("severities", severities)):
         require_several(name, several)
-    making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, rounding, jpeg)
+    making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, libraries, jpeg)
     require_choice("source", source, "auto", "generated", "official")
     require_whole("batch_size", batch_size, least=1)
     test = _find(data, limit, source).to(_device_of(model) if device is None else as_device(device))
@@ -75,14 +75,14 @@ def evaluate(
             if progress is not None:
                 progress(name, done, len(wanted))
             accuracy[name][severity] = _accuracy(model, *show(name, severity), batch_size)
-    return Robustness(test.name, len(test.labels), test.origin(seed), clean, accuracy)
+    return Robustness(test.name, len(test.labels), test.origin(making), clean, accuracy)
 
 
 def show_corrupted(data: str, limit: int | None, device: torch.device, source: str = "auto") -> tuple[Show, str]:
     """How `evaluate` has its pictures, (corruption, severity) → images and labels; and where they come from."""
     require_choice("source", source, "auto", "generated", "official")
     test = _find(data, limit, source).to(device)
-    return _corrupted(test, Making(), None), test.origin(Making().seed)
+    return _corrupted(test, Making(), None), test.origin(Making())
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,10 @@ class _Test:
     labels: Tensor
     published: Show | None = None
 
-    def origin(self, seed: int) -> str:
-        return f"generated with seed {seed}" if self.published is None else "the published files"
+    def origin(self, making: Making) -> str:
+        if self.published is not None:
+            return "the published files"
+        return f"generated with seed {making.seed} as by the libraries of {making.libraries}"
 
     def to(self, device: torch.device) -> _Test:
         return replace(self, images=self.images.to(device), labels=self.labels.to(device))
@@ -111,7 +113,7 @@ def _corrupted(test: _Test, making: Making, profile: str | None) -> Show:
         published, device = test.published, test.labels.device
         if profile is not None or replace(making, corruptions=CORRUPTIONS, severities=SEVERITIES) != Making():
             raise ValueError(
-                "profile, seed, rounding and jpeg change nothing in the published files: leave them out, "
+                "profile, seed, libraries and jpeg change nothing in the published files: leave them out, "
                 "or pass source='generated'"
             )
         return lambda name, severity: _moved(published(name, severity), device)
@@ -126,7 +128,7 @@ def _corrupted(test: _Test, making: Making, profile: str | None) -> Show:
             severity,
             making.profile,
             seed=making.seed,
-            rounding=making.rounding,
+            libraries=making.libraries,
             jpeg=making.jpeg,
         ), test.labels
 

@@ -34,7 +34,7 @@ class Making:
     severities: tuple[int, ...] = SEVERITIES
     profile: str = "cifar"
     seed: int = 0
-    rounding: str = "nearest"
+    libraries: str = "2018"
     jpeg: int | None = None
 
     def __post_init__(self) -> None:
@@ -45,12 +45,12 @@ class Making:
             Jpeg(self.jpeg)
         for name in self.corruptions:
             for severity in self.severities:
-                Corruption(name, self.profile, self.rounding).at(severity)
+                Corruption(name, self.profile, self.libraries).at(severity)
 
     def require_size(self, height: int, width: int) -> None:
         """ValueError for images that one of the corruptions cannot take."""
         for name in self.corruptions:
-            Corruption(name, self.profile, self.rounding).require_size(height, width)
+            Corruption(name, self.profile, self.libraries).require_size(height, width)
 
     def of(
         self, images: Tensor, name: str, severity: int, index: Tensor | Sequence[int] | int, jpeg: bool = True
@@ -58,7 +58,7 @@ class Making:
         """The images under one of the corruptions; `jpeg=False` leaves the second pass to a file that is saved so."""
         quality = self.jpeg if jpeg else None
         return corrupt(
-            images, name, severity, self.profile, seed=self.seed, index=index, rounding=self.rounding, jpeg=quality
+            images, name, severity, self.profile, seed=self.seed, index=index, libraries=self.libraries, jpeg=quality
         )
 
 
