@@ -254,6 +254,12 @@ def test_data_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     assert (bad["name"], bad["way"], f"poise: {bad['error']}") == ("imagenet", None, end)
 
 
+def test_what_is_said_of_a_folder_has_no_escapes(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "poise", "table", str(tmp_path / "\x1b[31mred")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "[31mred" in done.stderr and "\x1b" not in done.stderr
+
+
 @pytest.mark.torch
 def test_the_version_needs_no_torch() -> None:
     start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', '--version']"

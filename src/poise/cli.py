@@ -24,6 +24,7 @@ from poise.commands.sweep import sweep
 from poise.commands.table import table
 from poise.data.errors import DataError
 from poise.extras import TORCH, is_torch
+from poise.reporting.markup import printable
 
 app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, help="Feature contrastive learning.")
 app.add_typer(data, name="data")
@@ -63,6 +64,13 @@ def options(
 
 def run() -> None:
     """The whole command, with failures as one sentence."""
+    try:
+        _run()
+    except SystemExit as end:
+        raise SystemExit(printable(end.code) if isinstance(end.code, str) else end.code) from None
+
+
+def _run() -> None:
     _leave_pipes_plain()
     try:
         app()

@@ -89,6 +89,26 @@ def test_markdown_and_latex_escape_what_they_must(tables: list[Table], tmp_path:
     assert r"50\% of a\_b \& $<$b$>$$|$*c*" in FORMATS["latex"]([table])
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_names_with_escapes_of_a_terminal_are_shown_without(form: str, tmp_path: Path) -> None:
+    path = mnist(tmp_path) / "experiment.json"
+    path.write_text(path.read_text().replace("Synthetic MNIST (Table 1)", r"red \u001b[31m\u0007\u202e title"))
+    words = FORMATS[form]([table for results in load(tmp_path) for table in tables_of(results)])
+    assert not set(words) & {"\x1b", "\x07", "\u202e"}
+    assert "\N{REPLACEMENT CHARACTER}[31m" in words
+
+
+def test_names_stay_names_in_spreadsheets_and_latex(tmp_path: Path) -> None:
+    for name in ("=1+1", "[2]", "*x"):
+        folder = mnist(tmp_path / name, methods=("XE",))
+        for path in (folder / "experiment.json", *folder.rglob("record.json")):
+            path.write_text(path.read_text().replace('"XE"', json.dumps(name)))
+        tables = [table for results in load(folder) for table in tables_of(results)]
+        (line, *_) = csv.DictReader(io.StringIO(FORMATS["csv"](tables)))
+        assert line["method"] == (f"'{name}" if name[0] == "=" else name)
+        assert f"\n{'' if name[0] == '=' else '{}'}{name} & " in FORMATS["latex"](tables)
+
+
 def test_latex_is_balanced_and_ascii_but_for_nothing(tables: list[Table]) -> None:
     source = FORMATS["latex"](tables)
     assert source.isascii()

@@ -68,6 +68,7 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
     (mnist(tmp_path) / "figures").mkdir()
     (tmp_path / "synthetic-mnist" / "figures" / "a.png").write_bytes(b"\x89PNG")
     html = page(load(tmp_path))
+    assert "default-src &#x27;none&#x27;" in html  # a browser forbids scripts and loading, too
     assert not re.search(r"https?:|//[a-z]|@import|url\(|<script|<link|<iframe|\bon[a-z]+=", html)
     for found in parse(html).iter():
         assert found.get("src", "data:").startswith("data:") and found.get("href", "#").startswith("#")

@@ -29,7 +29,7 @@ EVERY = 15.0  # seconds between two lines; what is done before has none
 
 def named_bar(console: Console) -> tuple[ProgressColumn, ...]:
     """What is going on, and its bar. Where a terminal is narrow these two shrink, so that the time left stays."""
-    return _Shrinking("{task.description}", table_column=Column(no_wrap=False)), _ShortBar(console)
+    return _Shrinking("{task.description}", markup=False, table_column=Column(no_wrap=False)), _ShortBar(console)
 
 
 class _Shrinking(TextColumn):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from poise.reporting.markup import printable
 from poise.whole import new_file
 
 VERSION = 1
@@ -42,7 +43,17 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
         raise RecordError(f"{path} is not a Poise {kind}: it has no version")
     if content["version"] != VERSION:
         raise RecordError(f"{path} has version {content['version']!r} of the format; this Poise reads {VERSION}")
-    return content
+    shown: dict[str, Any] = _shown(content)
+    return shown
+
+
+def _shown(content: Any) -> Any:
+    """The same, with every word fit to be shown."""
+    if isinstance(content, str):
+        return printable(content)
+    if isinstance(content, dict):
+        return {printable(name): _shown(value) for name, value in content.items()}
+    return [_shown(value) for value in content] if isinstance(content, list) else content
 
 
 def require(path: Path, content: dict[str, Any], kind: str, **kinds: type) -> None:

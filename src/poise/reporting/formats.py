@@ -40,8 +40,13 @@ def as_csv(tables: Sequence[Table]) -> str:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows({name: _no_formula(value) for name, value in line.items()} for line in lines)
     return stream.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    """Words that a spreadsheet would compute get an apostrophe, which keeps them words."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def as_json(tables: Sequence[Table]) -> str:
@@ -97,7 +102,9 @@ def _latex_grid(grid: Grid) -> str:
     for number, row in enumerate(grid.rows):
         lines += [r"\midrule"] if number in grid.rules else []
         cells = [rf"\textbf{{{_tex(mark.text)}}}" if mark.bold else _tex(mark.text) for mark in row]
-        lines.append(f"{' & '.join(cells)} \\\\")
+        # At the start of a row LaTeX would take [ and * for arguments of the \\ before it.
+        start = "{}" if cells[0].startswith(("[", "*")) else ""
+        lines.append(f"{start}{' & '.join(cells)} \\\\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
