@@ -35,6 +35,7 @@ FOLDER = Path(__file__).with_name("synthetic-mnist")
 RARE = tuple(range(10, 15))
 NOISE, LOOK = Column("noise", ("validation+UN", "validation+NUN")), Column("rare", ("validation",), RARE)
 CONTEXTS = ("in context", "out of context")
+EXACT = ("CL+Gaussian", "FCL", "random")  # frontiers that were run with exact cross-entropy
 COLOURS = {"XE": "0.6", "CL+Gaussian": "tab:blue", "FCL": "tab:red"}  # in every figure
 OTHERS = ("tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink", "tab:olive", "tab:cyan", "gold", "lime")
 LABELS = {  # of the frontiers, as in the table of the page
@@ -495,6 +496,7 @@ def main() -> None:
     curves = frontiers(found["synthetic-mnist-frontier"].records, NOISE, LOOK)
     curves += augmented(found["synthetic-mnist-augmentation"])
     draw_frontier("frontier", curves, 0.45)
+    print_frontiers([each for each in curves if each.name in EXACT])
     print_frontiers(curves)
     print_where_frontiers_end(curves)
     print_choices(found)
@@ -505,6 +507,8 @@ def main() -> None:
     draw_noise_levels(results)
     draw_understanding(results)
     print_understanding(results.runs)
+    if "near shift, in context" in results.records[0].scores:  # records of 73a61b0 have none
+        print_shifts(results.runs)
     print_against_contrast(results.runs)
     draw_utility(models, parts["test"])
     draw_front(models, parts["test"], results)
