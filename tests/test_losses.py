@@ -177,3 +177,25 @@ def test_a_list_of_labels_and_a_wrong_share_are_refused() -> None:
             ValueError, match=r"label_smoothing=.* must be a finite number of 0 or more and of 1 or less"
         ):
             CrossEntropy(label_smoothing=share)
+
+
+@pytest.mark.parametrize("form", ["plain", "compiled", "functional"])
+def test_classes_that_are_excluded_and_logits_that_overflow(form: str) -> None:
+    """As torch has it: a class alone has no loss and no gradient; an infinite logit of the label is NaN."""
+    loss: ExampleLoss = torch.compile(CrossEntropy(), backend="aot_eager") if form == "compiled" else CrossEntropy()
+    y = torch.tensor([0])
+
+    def value_and_gradient(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if form == "functional":
+            gradient, value = torch.func.grad_and_value(lambda f: loss(f, y).sum())(logits)
+            return value, gradient
+        leaf = logits.clone().requires_grad_()
+        value = loss(leaf, y).sum()
+        return value.detach(), torch.autograd.grad(value, leaf)[0]
+
+    value, gradient = value_and_gradient(torch.tensor([[0.0, -torch.inf, -torch.inf]]))
+    assert value == 0 and torch.equal(gradient, torch.zeros(1, 3))
+    value, gradient = value_and_gradient(torch.tensor([[1.0, 2.0, -torch.inf]]))
+    torch.testing.assert_close(value, torch.tensor(1.3132617))
+    torch.testing.assert_close(gradient, torch.tensor([[-0.7310586, 0.7310586, 0.0]]))
+    assert value_and_gradient(torch.tensor([[torch.inf, 0.0]]))[0].isnan()

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from poise.losses import CrossEntropy, ExampleLoss, traced
-from poise.outputs import logits_of
+from poise.outputs import both_classes, logits_of
 from poise.tokens import Input, Tokens, device_of, shape_of
 
 _SQUEEZED = "let it keep the axis of examples also for one of them, as flatten(1) does and squeeze() does not"
@@ -81,6 +81,8 @@ def run(
     exact_head  the head runs in the precision of the weights under autocast too, for differences of losses.
     """
     check_batch(model, x, y)
+    if y is None:
+        raise TypeError("y is None: labels must be a tensor")
     if isinstance(loss, CrossEntropy):
         y = _labels(y)
         _check_classes(model, y)
@@ -92,7 +94,7 @@ def run(
         raise ValueError(f"y is on {y.device}, the logits are on {logits.device}: move y there")
     if logits.ndim == 0 or len(logits) != len(y):
         raise ValueError(f"the model gives logits {list(logits.shape)} for {len(y)} examples: {_SQUEEZED}")
-    if isinstance(loss, CrossEntropy) and y.ndim == 2 and y.shape != logits.shape:
+    if isinstance(loss, CrossEntropy) and y.ndim == 2 and y.shape != both_classes(logits).shape:
         raise ValueError(f"y has probabilities {list(y.shape)}, the model gives logits {list(logits.shape)}")
     losses = loss(logits, y)
     if losses.shape != (len(y),):
@@ -140,8 +142,10 @@ def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
 def check_model(model: Classifier) -> None:
     """TypeError for what has no embed and head."""
     if isinstance(model, type) or not hasattr(model, "embed") or not hasattr(model, "head"):
-        what = f"the model is the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
-        raise TypeError(f"{what} has no embed and head: use poise.split(model)")
+        if isinstance(model, type):
+            name = model.__name__
+            raise TypeError(f"the model is the class {name}: make one of it, poise.split({name}(...))")
+        raise TypeError(f"a {type(model).__name__} has no embed and head: use poise.split(model)")
 
 
 def check_kind(x: Input) -> None:
@@ -211,8 +215,8 @@ def _check_classes(model: Classifier, y: Tensor) -> None:
 def wrong_kind(x: Input, error: RuntimeError) -> Exception:
     """What to raise where a model fails: what it cannot do with x, if that is why."""
     if isinstance(x, Tensor) and not x.is_floating_point():
-        advice = "convert images with x.float() / 255"
-        return TypeError(f"x is {x.dtype}, which this model does not take: {advice} ({error})")
+        advice = ": convert images with x.float() / 255" if x.dtype == torch.uint8 else ""
+        return TypeError(f"x is {x.dtype}, which this model does not take{advice} ({error})")
     if "change requires_grad flags" in str(error):
         return ValueError(
             "the model sets requires_grad on what it makes of x, so that x cannot have a gradient in train mode: use "
@@ -236,10 +240,10 @@ def unknown_ids(model: Classifier | nn.Module, x: Input, error: IndexError) -> E
     if not isinstance(x, Tokens) or x.ids.device.type != "cpu":
         return error
     tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
-    known = f"at most {max(tables)} ids, from 0 on" if tables else "fewer ids"
+    known = f"tables of {', '.join(map(str, tables))} rows" if tables else "smaller tables"
     return ValueError(
-        f"ids go from {int(x.ids.min())} to {int(x.ids.max())} at {x.ids.shape[1]} positions, but the model knows "
-        f"{known}, or fewer positions: use the tokenizer of this model"
+        f"ids go from {int(x.ids.min())} to {int(x.ids.max())} at {x.ids.shape[1]} positions, but the model has "
+        f"{known} for ids and positions: use the tokenizer of this model"
     )
 
 
@@ -280,15 +284,18 @@ def unnoticed(
 
 
 @contextmanager
-def spared_buffers(model: Classifier | nn.Module) -> Iterator[None]:
-    """Buffers that a pass writes, in place or anew, are as they were after it."""
+def apart(model: Classifier | nn.Module) -> Iterator[None]:
+    """Buffers that a pass writes, in place or anew, are as they were after it, and so are random numbers: passes one
+    after the other draw the same."""
     modules = [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
     owned = [(module._buffers, dict(module._buffers)) for module in modules]
     clones = {id(b): b.clone() for _, own in owned for b in own.values() if b is not None and not is_lazy(b)}
+    place = next((p.device for p in model.parameters()), torch.device("cpu"))
     try:
         for buffers, own in owned:
             buffers.update({name: clones.get(id(b), b) for name, b in own.items()})
-        yield
+        with torch.random.fork_rng([place] if place.type == "cuda" else []):
+            yield
     finally:
         for buffers, own in owned:
             buffers.update(own)
@@ -312,7 +319,7 @@ def _is_whole(model: Any, x: Input) -> bool:
 
 def _tried(model: Any, run: Any, x: Input) -> Tensor | None:
     try:
-        with spared_buffers(model):
+        with apart(model):
             return logits_of(run(x))
     except Exception:  # a pass that is needed will raise it again
         return None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import timedelta
-from functools import cache
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 T = TypeVar("T")
+_groups: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _PATIENCE = timedelta(hours=1)  # the others wait where the first process measures and writes alone
 
 
@@ -121,7 +122,7 @@ def _require_equal(batch: int, on_gpu: bool) -> None:
     looking = not torch.compiler.is_compiling() and not (on_gpu and torch.cuda.is_current_stream_capturing())
     if world_size() > 1 and looking:
         sizes = [torch.zeros(1, dtype=torch.long) for _ in range(world_size())]
-        dist.all_gather(sizes, torch.tensor([batch]), group=_between_cpus(dist.group.WORLD))
+        dist.all_gather(sizes, torch.tensor([batch]), group=_between_cpus())
         if len({int(size) for size in sizes}) > 1:
             raise ValueError(
                 f"the processes have batches of {', '.join(str(int(size)) for size in sizes)} examples: give each as "
@@ -129,9 +130,14 @@ def _require_equal(batch: int, on_gpu: bool) -> None:
             )
 
 
-@cache
-def _between_cpus(world: Any) -> Any:
-    return world if "gloo" in dist.get_backend(world) else dist.new_group(backend="gloo")
+def _between_cpus() -> Any:
+    """A group of all processes for tensors on the CPU, released with the processes' own."""
+    world: Any = dist.group.WORLD
+    if "gloo" in dist.get_backend(world):
+        return world
+    if world not in _groups:
+        _groups[world] = dist.new_group(backend="gloo")
+    return _groups[world]
 
 
 def total(x: Tensor) -> Tensor:

@@ -79,8 +79,11 @@ def _check(logits: Tensor, y: Tensor) -> None:
 def _from_margin(logits: Tensor, y: Tensor) -> Tensor:
     """log(1 + e^m) [B] of logits [B, L] and classes [B, 1]."""
     if traced(logits):  # torch.compile fuses the formula as it stands; vmap has rules for its parts
-        others = logits.scatter(1, y, -torch.inf).logsumexp(1, keepdim=True)
-        return F.softplus(others - logits.gather(1, y), threshold=80).squeeze(1)
+        own, others = logits.gather(1, y), logits.scatter(1, y, -torch.inf)
+        alone = others.isneginf().all(1, keepdim=True)  # the loss is 0, and the gradient of -inf - -inf would be NaN
+        margin = others.masked_fill(alone, 0.0).logsumexp(1, keepdim=True) - own
+        found = F.softplus(margin, threshold=80).masked_fill(alone, 0.0)
+        return found.masked_fill(own.isposinf(), torch.nan).squeeze(1)  # as without the margin: an overflow shows
     losses: Tensor = _FromMargin.apply(logits, y)[0]  # type: ignore[no-untyped-call]
     return losses
 

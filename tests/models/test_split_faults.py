@@ -85,7 +85,8 @@ def test_what_may_stop_being_the_head_is_refused_at_first_sight(end: str, messag
 def test_attributes_are_followed_both_ways() -> None:
     model = Net()
     classifier = split(model)
-    classifier.embed(X)
+    for _ in range(2):
+        classifier.embed(X)
     model.shift, calls = 3.0, model.calls
     z = classifier.embed(X)
     assert model.calls == calls + 1 and torch.equal(model.last, z)
@@ -173,3 +174,84 @@ def test_embed_and_head_that_leave_something_out_are_refused_once_for_all() -> N
 
     with pytest.raises(ValueError, match=r"head\(embed\(x\)\) is not what this Table gives"):
         XE()(Table(), X, Y)
+
+
+class Later(nn.Module):
+    """What it does to its logits can change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.fc, self.scale = nn.Linear(6, 4), nn.Linear(4, 4), 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits = self.fc(self.body(x))
+        return logits if self.scale == 1 else logits * self.scale
+
+
+@pytest.mark.parametrize("change", [lambda m: setattr(m, "scale", 2.0), lambda m: m.register_forward_hook(squashed)])
+def test_a_head_that_stops_being_the_head_is_noticed(change) -> None:
+    model = Later()
+    classifier = split(model)
+    XE()(classifier, X, Y)
+    change(model)
+    with pytest.raises(ValueError, match="more comes after it"):
+        [XE()(classifier, X, Y) for _ in range(8)]
+
+
+def squashed(module: nn.Module, given: object, output: Tensor) -> Tensor:
+    return output.tanh()
+
+
+class Sliced(nn.Module):
+    def __init__(self, kind: type) -> None:
+        super().__init__()
+        layers = [nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 4)]
+        self.net = kind(*layers) if kind is nn.Sequential else kind(layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.net[:-1]:
+            x = layer(x)
+        return self.net[-1](x)
+
+
+@pytest.mark.parametrize("kind", [nn.Sequential, nn.ModuleList])
+def test_layers_that_are_sliced_in_forward(kind: type) -> None:
+    model = Sliced(kind)
+    classifier = split(model, head="net.2")
+    torch.testing.assert_close(classifier.head(classifier.embed(X)), model(X))
+
+
+def test_a_model_that_draws_in_eval_mode() -> None:
+    class Noisy(Later):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fc(nn.functional.dropout(self.body(x), 0.5, training=True))
+
+    class Own(Later):
+        def embed(self, x: Tensor) -> Tensor:
+            return self.body(x) + torch.randn(len(x), 4)
+
+        def head(self, z: Tensor) -> Tensor:
+            return self.fc(z)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.embed(x))
+
+    state = torch.get_rng_state()
+    for classifier in (split(Noisy()), Own()):
+        torch.set_rng_state(state)
+        XE()(classifier, X, Y)
+        now = torch.get_rng_state()
+        torch.set_rng_state(state)
+        classifier(X)
+        assert torch.equal(torch.get_rng_state(), now)  # checking draws nothing of the user's
+
+
+def test_a_single_logit_takes_probabilities_of_two_classes() -> None:
+    model = split(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 1)))
+    one_hot = nn.functional.one_hot(Y % 2, 2).float()
+    torch.testing.assert_close(XE()(model, X, one_hot).total, XE()(model, X, Y % 2).total)
+
+
+def test_labels_must_be_there() -> None:
+    with pytest.raises(TypeError, match="y is None"):
+        XE()(split(Later()), X, None)

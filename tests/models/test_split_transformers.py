@@ -71,6 +71,22 @@ def test_a_masked_token_moves_no_other_one(kind: str, pad: int) -> None:
         torch.testing.assert_close(u[:, position], expected, rtol=1e-4, atol=1e-6)
 
 
+def test_a_model_that_counts_positions_by_the_mask_keeps_them() -> None:
+    sizes = {"hidden_size": 16, "ffn_dim": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.OPTConfig(**TINY, **sizes, word_embed_proj_dim=16, pad_token_id=1, init_std=0.5)
+    model = transformers.OPTForSequenceClassification(config).eval()
+    ids, y = torch.randint(2, 20, (1, 8)), torch.tensor([0])
+    x = Tokens(ids, torch.ones_like(ids), pad=1)
+    u = RemovalUtility()(split(model), x, y)
+    whole = torch.nn.functional.cross_entropy(model(input_ids=ids).logits, y)
+    for position in range(1, 7):
+        mask = torch.ones_like(ids)
+        mask[0, position] = 0
+        logits = model(input_ids=ids, attention_mask=mask, position_ids=torch.arange(8)[None]).logits
+        expected = (torch.nn.functional.cross_entropy(logits, y) - whole).abs()
+        torch.testing.assert_close(u[0, position], expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_training_step() -> None:
     config = transformers.AutoConfig.for_model("bert", **CONFIGS["bert"])
     model = transformers.AutoModelForSequenceClassification.from_config(config)

@@ -16,7 +16,21 @@ OBJECTIVES = {
         GradientUtility(), TopBottom(2), Gaussian(0.1), InfoNCE(0.5), 0.5, statistics=statistics
     ),
 }
-MIDDLES = {"dropout": nn.Dropout(0.5), "batch norm": nn.BatchNorm1d(16), "layer norm": nn.LayerNorm(16)}
+
+
+class Shaken(nn.Module):
+    """A layer of one's own that does something else in train mode."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.randn_like(x) if self.training else x
+
+
+MIDDLES = {
+    "dropout": nn.Dropout(0.5),
+    "batch norm": nn.BatchNorm1d(16),
+    "layer norm": nn.LayerNorm(16),
+    "own noise": Shaken(),
+}
 
 
 class Net(nn.Module):
@@ -64,7 +78,8 @@ def test_gradients_are_those_without_checkpoints(build, middle: str, statistics:
 
 @pytest.mark.parametrize("build", list(OBJECTIVES.values())[1:], ids=list(OBJECTIVES)[1:])
 @pytest.mark.parametrize(
-    ("middle", "statistics"), [("dropout", "running"), ("batch norm", "running"), ("batch norm", "batch")]
+    ("middle", "statistics"),
+    [("dropout", "running"), ("batch norm", "running"), ("batch norm", "batch"), ("own noise", "running")],
 )
 def test_views_that_would_run_again_in_another_mode_are_refused(build, middle: str, statistics: str) -> None:
     net = Net(middle)
@@ -73,7 +88,7 @@ def test_views_that_would_run_again_in_another_mode_are_refused(build, middle: s
     with pytest.raises(ValueError, match=f"checkpointed layers run again .* on {statistics} statistics"):
         build(statistics)(net, X, Y).total.backward()
     after = net.state_dict()
-    if middle == "dropout":  # batch norm moves with the pass of x itself
+    if middle != "batch norm":  # batch norm moves with the pass of x itself
         assert all(torch.equal(value, after[name]) for name, value in before.items())
     assert net.training and all(weight.grad is None for weight in net.parameters())
 
@@ -84,3 +99,11 @@ def test_a_gradient_through_reentrant_checkpoints_is_refused() -> None:
     for build in list(OBJECTIVES.values())[1:]:
         with pytest.raises(ValueError, match="let the model use use_reentrant=False"):
             build("running")(Net("dropout", use_reentrant=True), X, Y)
+
+
+def test_a_frozen_trunk_needs_no_gradients() -> None:
+    net = Net("dropout", use_reentrant=None)
+    net.first.requires_grad_(False)
+    net.body.requires_grad_(False)
+    for build in OBJECTIVES.values():
+        build("running")(net, X, Y).total.backward()

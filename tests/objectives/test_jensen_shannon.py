@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from torch import nn
 from toys import ConvNet, Smooth
 
 from poise import (
@@ -19,6 +20,7 @@ from poise import (
     JensenShannon,
     Ramp,
     TopBottom,
+    split,
 )
 from poise.objectives.jensen_shannon import divergence
 from poise.objectives.objective import weight_of, with_weight
@@ -112,3 +114,22 @@ def test_the_weight_is_that_of_the_inner_objective() -> None:
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(ValueError, match="strength=-1 must be a finite number of 0 or more"):
         JensenShannon(XE(), AugMix(), strength=-1)
+
+
+def test_a_single_logit_stands_for_two_classes() -> None:
+    x, y = torch.rand(6, 3, 6, 6), torch.arange(6) % 2
+    one = nn.Sequential(nn.Flatten(), nn.Linear(108, 1))
+    two = nn.Sequential(nn.Flatten(), nn.Linear(108, 2))
+    with torch.no_grad():
+        two[1].weight.copy_(torch.cat([torch.zeros(1, 108), one[1].weight]))
+        two[1].bias.copy_(torch.cat([torch.zeros(1), one[1].bias]))
+    objective = JensenShannon(XE(), Darker())
+    found, expected = (objective(split(model, "1"), x, y).parts["js"] for model in (one, two))
+    assert expected > 0
+    torch.testing.assert_close(found, expected)
+
+
+def test_mixtures_of_another_shape_are_named() -> None:
+    x, y = torch.rand(6, 3, 6, 6), torch.arange(6) % 2
+    with pytest.raises(ValueError, match=r"mix makes \[2, 3, 6, 6\] of images \[12, 3, 6, 6\]"):
+        JensenShannon(XE(), lambda x, generator: x[:2])(Smooth(108), x, y)

@@ -69,14 +69,14 @@ class JacobianSensitivity:
     def estimate(self, model: Classifier, x: Input, generator: torch.Generator | None = None) -> Estimate:
         leaf(x)
         assert isinstance(x, Tensor)
-        finite = _finite_rows(x) if x.numel() else None
         check_batch(model, x)
+        finite = _finite_rows(x)
         place = _place(model, self.at)
         with gradients(), retainable(), evaluating(model):
             size = rows_within(self.memory, model, place, x, self.at)
             s = torch.cat([self._norms(place, leaf(rows), generator) for rows in torch.split(x, size)])
-        if finite is not None:  # a network that saturates would give a number
-            s = s.where(finite.view(-1, *[1] * (s.ndim - 1)), torch.nan)
+        # A network that saturates would give a number.
+        s = s.where(finite.view(-1, *[1] * (s.ndim - 1)), torch.nan)
         relative_error = 0.0 if self.probes is None else 1 / sqrt(2 * self.probes)
         return Estimate(s, s * relative_error)
 

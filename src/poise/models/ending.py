@@ -24,7 +24,6 @@ _ENDS: dict[str, Callable[[Tensor], Tensor]] = {
     "log_softmax": lambda logits: logits.log_softmax(-1),
     "sigmoid": torch.sigmoid,
 }
-_HARMLESS = ("Clone", "View", "Reshape", "Squeeze", "Unsqueeze", "ToCopy", "Select", "Slice", "Alias", "Mean", "Index")
 Run = Callable[[Input], Any]
 
 
@@ -34,14 +33,12 @@ class Pass:
 
     learned  parameters that the logits get other than through the head.
     used     the logits come from what the head gave.
-    plain    nothing was done to the head's outputs but giving them another shape or kind, or choosing or averaging.
     """
 
     outputs: list[Tensor]
     whole: Any
     learned: list[Tensor]
     used: bool
-    plain: bool
 
     @property
     def logits(self) -> Tensor:
@@ -62,15 +59,14 @@ def observed(run: Run, head: nn.Module, x: Input, change: Callable[[Tensor], Ten
 
     with torch.enable_grad(), head.register_forward_hook(hook):
         whole = run(x.clone())  # no inference tensor
-    found, names = _behind(logits_of(whole))
+    found = _behind(logits_of(whole))
     learned = [leaf for leaf in found if not any(leaf is own for own in leaves)]
-    return Pass(outputs, whole, learned, len(learned) < len(found), all(name.startswith(_HARMLESS) for name in names))
+    return Pass(outputs, whole, learned, len(learned) < len(found))
 
 
-def _behind(logits: Tensor) -> tuple[list[Tensor], set[str]]:
-    """The leaves of its graph, and the names of its steps."""
+def _behind(logits: Tensor) -> list[Tensor]:
+    """The leaves of its graph."""
     found: list[Tensor] = []
-    names: set[str] = set()
     left, seen = [logits.grad_fn], set()
     while left:
         node = left.pop()
@@ -78,12 +74,10 @@ def _behind(logits: Tensor) -> tuple[list[Tensor], set[str]]:
             continue
         seen.add(node)
         variable = getattr(node, "variable", None)
-        if variable is None:
-            names.add(node.name())
-        else:
+        if variable is not None:
             found.append(variable)
         left += [following for following, _ in node.next_functions]
-    return found, names
+    return found
 
 
 def fault(run: Run, model: nn.Module, head: nn.Module, x: Input, first: Pass) -> str:

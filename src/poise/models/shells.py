@@ -74,10 +74,24 @@ def _without_head(kind: Any, own: tuple[str, ...]) -> type:
 
         _compiled_call_impl = property(lambda self: None)  # of Module.compile: it has the head inside
 
+        def __new__(cls, *given: Any, **named: Any) -> Any:
+            """A module of its own, as a slice of a Sequential is: it goes around nothing."""
+            made = object.__new__(cls)
+            object.__setattr__(made, "_to_head", {})
+            object.__setattr__(made, "_whole", None)
+            return made
+
         @property
         def _modules(self) -> dict[str, Any]:
+            if self._whole is None:
+                held: dict[str, Any] = self.__dict__["_modules"]
+                return held
             # Not by self.__dict__, which torch.compile would look up here again.
             return {**self._whole._modules, **self._to_head}
+
+        @_modules.setter
+        def _modules(self, modules: dict[str, Any]) -> None:
+            self.__dict__["_modules"] = modules
 
         def __getattr__(self, name: str) -> Any:
             to_head = self._to_head

@@ -9,13 +9,15 @@ Names are those of `model.named_modules()`: "fc" in torchvision's ResNet, "class
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from inspect import signature
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from poise.choices import require_part
-from poise.classifier import alike, check_input, may_look, spared_buffers, unknown_ids, unnoticed, wrong_kind
+from poise.classifier import alike, apart, check_input, may_look, unknown_ids, unnoticed, wrong_kind
 from poise.models.ending import OWN, Pass, fault, observed
 from poise.models.heads import CONVOLUTIONS, find_head, known_head
 from poise.models.shells import is_compiled, shell_of, way_of
@@ -28,7 +30,7 @@ Call: TypeAlias = Callable[[nn.Module, Any], Any]
 def call_model(model: nn.Module, x: Input) -> Any:
     """How a model is called: with the tensor, or with input_ids and attention_mask, as Hugging Face names them."""
     if isinstance(x, Tokens):
-        return model(input_ids=_ids(model, x), attention_mask=x.mask.long())
+        return model(input_ids=_ids(model, x), attention_mask=x.mask.long(), **_positions(model, x))
     return model(x)
 
 
@@ -42,6 +44,21 @@ def _ids(model: nn.Module, x: Tokens) -> Tensor:
         if isinstance(padding, int) and isinstance(getattr(module, "position_embeddings", None), nn.Module):
             return x.ids.masked_fill(x.gaps, 0 if padding else 1)
     return x.ids
+
+
+def _positions(model: nn.Module, x: Tokens) -> dict[str, Tensor]:
+    """OPT counts positions by the attention mask, so that it must be told those of a sentence with hidden tokens."""
+    if x.gaps is None or not any(_counts_by_mask(type(module)) for module in model.modules()):  # type: ignore[arg-type]
+        return {}
+    standing = (x.mask | x.gaps).long()
+    return {"position_ids": standing.cumsum(1) * standing - 1}
+
+
+@cache
+def _counts_by_mask(kind: Any) -> bool:
+    if not issubclass(kind, nn.Embedding):
+        return False
+    return {"attention_mask", "position_ids"} <= signature(kind.forward).parameters.keys()
 
 
 def split(model: nn.Module, head: str | None = None, call: Call = call_model) -> SplitClassifier:
@@ -96,15 +113,14 @@ class SplitClassifier(nn.Module):
     def check_head(self, x: Input) -> None:
         """Once: head(embed(x)) is what the model gives. Objectives ask for it too, in case embed is compiled.
 
-        It is looked at again when a module on the way to the head is another one; and, where something is done to the
-        logits that might not stay harmless, at the 2nd, 4th, 8th ... time."""
+        It is looked at again when a module on the way to the head is another one; and at the 2nd, 4th, 8th ... time, in
+        case the model does something else by then."""
         if self._way != way_of(self.model, self.head_name.split(".")):
             self._build()
         if self._left == 0 and may_look():
             check_input(self, x)
-            plain = self._check(x)
-            self._asked = 2 * self._asked or 1
-            self._left = -1 if plain else self._asked
+            self._check(x)
+            self._asked = self._left = 2 * self._asked or 1
         self._left -= self._left > 0
 
     def forward(self, x: Input) -> Tensor:
@@ -138,13 +154,13 @@ class SplitClassifier(nn.Module):
             )
         return z
 
-    def _check(self, x: Input) -> bool:
-        """Whether the head is the model's last layer once and for all; a ValueError where it is not the last one."""
+    def _check(self, x: Input) -> None:
+        """A ValueError where the head is not the model's last layer."""
         head = self.model.get_submodule(self.head_name)
         head = getattr(head, "_orig_mod", head)
 
         def run(x: Input) -> Any:
-            with spared_buffers(self.model):  # or a pass would see what the last one wrote
+            with apart(self.model):  # or a pass would see what the last one wrote
                 return self.call(self.model, x)
 
         with unnoticed(self, x):
@@ -154,7 +170,6 @@ class SplitClassifier(nn.Module):
                 wrong = f"more comes after it. {OWN}"
         if wrong:
             raise ValueError(f"{self.head_name!r} is not the model's last layer: {wrong}")
-        return first.plain
 
     def _first(self, run: Callable[[Input], Any], head: nn.Module, x: Input) -> tuple[Input, Pass]:
         """A pass on two examples, or on all if the model takes no two of them."""
@@ -170,7 +185,7 @@ class SplitClassifier(nn.Module):
     def _is_made(self, x: Input, first: Pass) -> bool:
         """Whether head(embed(x)) is what the model gave."""
         try:
-            with spared_buffers(self.model):
+            with apart(self.model):
                 made = self.head(self._embed(x))
         except (RuntimeError, AttributeError, TypeError):  # what comes after the head does not fit what it is given
             return False

@@ -19,6 +19,7 @@ from poise.objectives.objective import (
     check_settings,
     embed_view,
     plain,
+    require_everywhere,
     switched_off,
     weight_at,
     weighted,
@@ -39,6 +40,7 @@ class CLGaussian:
 
     def __post_init__(self) -> None:
         require_part("perturb", self.perturb, "check")
+        require_everywhere(self.perturb)
         require_part("contrast", self.contrast)
         require_taking("contrast", self.contrast, "z", "near")
         check_settings(self.weight, self.statistics, self.loss)

@@ -117,7 +117,7 @@ def _require_fitting(
 ) -> None:
     """Raise for what would broadcast to another loss."""
     for name, each in {"z": z, "near": near, "far": far}.items():
-        if each is not None and not (isinstance(each, Tensor) and each.is_floating_point()):
+        if (each is not None or name != "far") and not (isinstance(each, Tensor) and each.is_floating_point()):
             raise TypeError(f"{name} must be a tensor of floats, got {_kind(each)}")
         if each is not None and (each.ndim < 2 or each.shape != z.shape):
             raise ValueError(f"{name} has shape {list(each.shape)}, must be embeddings [B, E] as z, {list(z.shape)}")

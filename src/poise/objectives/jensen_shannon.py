@@ -24,6 +24,7 @@ from poise.choices import require_number, require_part
 from poise.classifier import Classifier, check_head, check_model
 from poise.data.augment import Augmentation
 from poise.objectives.objective import Loss, Objective
+from poise.outputs import both_classes
 from poise.tokens import Input
 
 
@@ -54,9 +55,14 @@ class JensenShannon:
         check_model(model)
         if not isinstance(x, Tensor):
             raise TypeError("AugMix mixes images: x must be a float tensor [B, C, H, W]")
-        company: Any = _Company(model, self.mix(torch.cat([x, x]), generator))
+        mixed = self.mix(torch.cat([x, x]), generator)
+        if not isinstance(mixed, Tensor) or mixed.shape != (2 * len(x), *x.shape[1:]):
+            given_back = list(mixed.shape) if isinstance(mixed, Tensor) else type(mixed).__name__
+            raise ValueError(f"mix makes {given_back} of images {[2 * len(x), *x.shape[1:]]}: it must keep their shape")
+        company: Any = _Company(model, mixed)
         loss = self.objective(company, x, y, step, generator=generator, scaler=scaler, given=given)
-        term = divergence(torch.stack([company.logits, *model.head(company.z_mixed).chunk(2)])).mean()
+        versions = [company.logits, *model.head(company.z_mixed).chunk(2)]
+        term = divergence(torch.stack([both_classes(logits) for logits in versions])).mean()
         xe, *others = loss.parts.items()
         return Loss(loss.total + self.strength * term, dict([xe, ("js", term.detach()), *others]), loss.logits)
 

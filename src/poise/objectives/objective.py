@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 from weakref import WeakSet
 
@@ -22,13 +23,14 @@ from poise.classifier import (
     Classifier,
     Forward,
     alike,
+    apart,
     evaluating,
     gradient_of,
     may_look,
-    spared_buffers,
     unnoticed,
     untracked,
 )
+from poise.features.perturbation import Remove
 from poise.losses import ExampleLoss
 from poise.schedules import Schedule, as_schedule, moves
 from poise.tokens import Input, concatenate
@@ -64,6 +66,12 @@ def check_settings(weight: Schedule | float, statistics: Statistics, loss: Examp
     require_part("loss", loss)
     if not callable(weight):
         require_number("weight", weight, least=0)
+
+
+def require_everywhere(perturb: Any) -> None:
+    """Raise for a perturbation that needs to be told what to change."""
+    if isinstance(perturb, Remove):
+        raise TypeError(f"perturb={perturb!r} removes chosen tokens, and nothing is chosen here: use Gaussian(sigma)")
 
 
 def check_step(step: int | None) -> None:
@@ -179,21 +187,30 @@ def _check_recomputing(model: Any, view: Input, statistics: Statistics) -> None:
 
 def _has_modes(model: nn.Module) -> bool:
     """Whether some layer does in train mode what it would not do in eval mode."""
-    kinds = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RNNBase, nn.MultiheadAttention)
-    return any(module.training and isinstance(module, kinds) for module in model.modules())
+    return any(module.training and _reads_mode(type(module)) for module in model.modules())  # type: ignore[arg-type]
+
+
+@cache
+def _reads_mode(kind: Any) -> bool:
+    """Whether code of this class, but for nn.Module's own, speaks of `training`."""
+    own = [vars(each) for each in kind.__mro__ if each not in (nn.Module, object)]
+    code = [getattr(value, "__code__", None) for held in own for value in held.values()]
+    return any(each is not None and "training" in each.co_names for each in code)
 
 
 def _gradients_by_mode(model: Any, view: Input, statistics: Statistics) -> Iterator[tuple[Tensor, Tensor]]:
     """Each weight's gradient of what two examples of a view give, by a backward pass in the mode of the view, and by
     one after it."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    with unnoticed(model, view, _MODES[statistics]), spared_buffers(model), torch.enable_grad():
+    with unnoticed(model, view, _MODES[statistics]), apart(model), torch.enable_grad():
         try:
             z = model.embed(view[:2]).float().square().sum()
         except Exception:  # two examples are too few for some; a pass that is needed will raise it again
             return
+        if not z.requires_grad:
+            return
         inside = gradient_of(z, weights, retain_graph=True)
-    with unnoticed(model, view, nullcontext), spared_buffers(model):
+    with unnoticed(model, view, nullcontext), apart(model):
         outside = gradient_of(z, weights)
     for first, second in zip(inside, outside, strict=True):
         if first is not None and second is not None:

@@ -18,6 +18,7 @@ from poise.objectives.objective import (
     check_settings,
     embed_view,
     plain,
+    require_everywhere,
     switched_off,
     weight_at,
     weighted,
@@ -38,6 +39,7 @@ class XEGaussian:
     def __post_init__(self) -> None:
         check_settings(self.weight, self.statistics, self.loss)
         require_part("perturb", self.perturb, "check")
+        require_everywhere(self.perturb)
 
     def __call__(
         self,
