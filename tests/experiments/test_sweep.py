@@ -227,7 +227,7 @@ def test_the_page_has_a_figure_for_each_parameter(tmp_path: Path) -> None:
     tree = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
     labels = [figure.get("aria-label") for figure in tree.iter("svg")]
     assert labels == [f"Score against {path}" for path in SWEEP.choices]
-    assert len(list(tree.iter("rect"))) == 2 * 4 and "http" not in page
+    assert len(list(tree.iter("rect"))) == 2 * 4 and "http:" not in page and "https:" not in page
 
 
 @pytest.mark.parametrize(
