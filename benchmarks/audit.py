@@ -19,7 +19,7 @@ from places import present, to_write
 from torch import Tensor
 
 import poise
-from poise.experiments.environment import surroundings
+from poise.running.record import surroundings
 
 
 def pictures(count: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -29,10 +29,10 @@ import torch
 from torch import nn
 
 import poise
-from poise.auditing.effects import Removing, softmax, temperature
-from poise.auditing.leftover import leftover
-from poise.auditing.units import units
-from poise.data.cache import load
+from poise.auditing.measure import units
+from poise.auditing.statistics.errors_by_feature import Removing, softmax, temperature
+from poise.auditing.statistics.misuse import leftover
+from poise.data.sets.cache import load
 
 MODELS = {
     "linear": (planted.linear(), planted.plain_rows),

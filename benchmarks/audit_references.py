@@ -12,8 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from poise.reporting.audits import load_audit, point_of
-from poise.reporting.files import RecordError
+from poise.io.json_files import RecordError
+from poise.reporting.audit_files import load_audit, point_of
 
 TARGET = Path(__file__).parents[1] / "src" / "poise" / "reporting" / "audit_references.json"
 

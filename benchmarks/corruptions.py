@@ -22,8 +22,8 @@ from timing import seconds
 from torch import Tensor
 
 from poise import corrupt
-from poise.data.cache import load, manifest_of
-from poise.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
+from poise.data.sets.cache import load, manifest_of
 
 
 def cifar(count: int) -> np.ndarray:

@@ -18,9 +18,9 @@ from places import present, to_write
 from timing import seconds
 
 from poise import XE, Chain, PatchGaussian, Standard, resnet56
-from poise.data.cache import load, manifest_of
-from poise.data.loader import DeviceLoader, on_device
-from poise.data.noise import PixelNoise, pixel_deviation
+from poise.data.loading.resident import DeviceLoader, on_device
+from poise.data.pixel_noise import PixelNoise, pixel_deviation
+from poise.data.sets.cache import load, manifest_of
 from poise.data.synthetic_mnist import SyntheticMNIST
 
 SHAPES = {"mnist": (28, 28), "cifar10": (32, 32, 3)}

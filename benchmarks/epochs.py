@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from places import present, some, to_write
 
-from poise.data.loader import DeviceLoader
-from poise.experiments.cifar import LENGTHS
-from poise.experiments.environment import surroundings
-from poise.experiments.experiment import Experiment
-from poise.experiments.lengths import Length
-from poise.experiments.noisy_cifar import table
-from poise.experiments.trunks import quiet
+from poise.data.loading.resident import DeviceLoader
 from poise.objectives.objective import weight_of, with_weight
+from poise.recipes.cifar.methods import LENGTHS
+from poise.recipes.cifar.noisy_cifar import table
+from poise.recipes.settings import Length
+from poise.running.beginnings import quiet
+from poise.running.experiment import Experiment
+from poise.running.record import surroundings
 from poise.schedules import Constant, Ramp
 from poise.training.loop import fit
 from poise.training.plan import in_layout

@@ -17,7 +17,7 @@ from places import to_read
 from safetensors.torch import load_file
 from torch import Tensor
 
-from poise.data.cache import load
+from poise.data.sets.cache import load
 from poise.data.synthetic_mnist import SyntheticMNIST
 from poise.features.agreement import overlap, spearman
 from poise.features.selection import TopBottom

@@ -30,13 +30,12 @@ from torch.utils.data import DataLoader
 
 from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, TopBottom, resnet_v2_50
 from poise.data.drawn import Drawn
-from poise.data.folders import Packed, imagenet_part
-from poise.data.imagenet import PictureSet, RandomCrop, Source, stream_epoch
-from poise.data.loader import DeviceLoader, to_unit
-from poise.data.sharding import write_shards
-from poise.data.shards import open_part
-from poise.data.streamed import Pictures, StreamLoader
-from poise.experiments.benchmark import plain_fcl, plain_xe
+from poise.data.loading.pictures import PictureSet, RandomCrop, Source, stream_epoch
+from poise.data.loading.resident import DeviceLoader, to_unit
+from poise.data.loading.shards import open_part, write_shards
+from poise.data.loading.streamed import Pictures, StreamLoader
+from poise.data.sets.folders import Packed, imagenet_part
+from poise.running.benchmark import plain_fcl, plain_xe
 from poise.schedules import Constant
 from poise.training.engine import Engine
 from poise.training.plan import SGD, Plan, in_layout

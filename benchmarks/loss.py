@@ -19,15 +19,15 @@ import torch
 import torch.nn.functional as F
 from places import present, to_write
 
-from poise.data.loader import DeviceLoader
-from poise.experiments.benchmark import CASES, Case, _by_engine, _wait
-from poise.experiments.environment import surroundings
+from poise.data.loading.resident import DeviceLoader
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
 from poise.losses import CrossEntropy, _known_classes
 from poise.objectives.fcl import FCL
 from poise.objectives.xe import XE
+from poise.running.benchmark import CASES, Case, _by_engine, _wait
+from poise.running.record import surroundings
 
 TURNS = 12
 

@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from places import present, some, to_write
 from torch import Tensor
 
-from poise.experiments.environment import surroundings
-from poise.training.narrow import COLOURS, conv3x3, input_gradient, weight_gradient, with_another
+from poise.running.record import surroundings
+from poise.training.kernels.narrow import COLOURS, conv3x3, input_gradient, weight_gradient, with_another
 
 STAGES = ((COLOURS, 16, 32), (16, 16, 32), (32, 32, 16))  # channels that are read and written, side
 

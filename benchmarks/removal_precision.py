@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from poise.classifier import evaluating, run
-from poise.experiments.experiment import Build
-from poise.experiments.placing import loader
-from poise.experiments.sentiment import VOCABULARY, experiment
 from poise.features.selection import TopBottomFraction
 from poise.features.utility import RemovalUtility
 from poise.losses import CrossEntropy
 from poise.models.transformer import Transformer
+from poise.recipes.sentiment.treebank import VOCABULARY, experiment
+from poise.running.experiment import Build
+from poise.running.judge import loader
 from poise.tokens import Tokens, without_each
 from poise.training.loop import fit
 

@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from places import present, some, to_write
 
-from poise.data.sentences import TokenLoader, tokens_of
-from poise.experiments.environment import surroundings
-from poise.experiments.experiment import Build
-from poise.experiments.sentiment import EXPERIMENT, PHRASES, VOCABULARY
+from poise.data.loading.sentences import TokenLoader, tokens_of
 from poise.objectives.objective import Objective
+from poise.recipes.sentiment.treebank import EXPERIMENT, PHRASES, VOCABULARY
+from poise.running.experiment import Build
+from poise.running.record import surroundings
 from poise.tokens import Tokens
 from poise.training.average import Average
 from poise.training.engine import Engine

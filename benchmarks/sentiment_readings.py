@@ -27,13 +27,13 @@ import torch.nn.functional as F
 from places import to_write
 from torch import Tensor
 
-from poise.data.errors import DataNotFound
-from poise.data.sources import folder
-from poise.data.sst import Sentence, Split, as_glue, read_glue, read_phrases
-from poise.experiments.alignment import agreement, counts, is_marked, pearson, strength
-from poise.experiments.environment import surroundings
-from poise.experiments.human import batches_of, human_scores, labelled, of_words
-from poise.experiments.sentiment import EXPERIMENT
+from poise.data.sets.fetch import folder
+from poise.data.sets.sst import Sentence, Split, as_glue, read_glue, read_phrases
+from poise.errors import DataNotFound
+from poise.recipes.sentiment.alignment import agreement, counts, is_marked, pearson, strength
+from poise.recipes.sentiment.human import batches_of, human_scores, labelled, of_words
+from poise.recipes.sentiment.treebank import EXPERIMENT
+from poise.running.record import surroundings
 from poise.tokens import Tokens, without_each
 from poise.training.checkpoint import final_weights_of, newest
 
@@ -165,7 +165,7 @@ def trained(home: Path) -> Any:
     try:
         model.load_state_dict(final_weights_of(held))
     except RuntimeError:
-        raise SystemExit(f"{home} has another network than poise.experiments.sentiment") from None
+        raise SystemExit(f"{home} has another network than poise.recipes.sentiment.treebank") from None
     return model.eval()
 
 

@@ -14,8 +14,8 @@ from shutil import rmtree
 import numpy as np
 import torch
 
-from poise.data.imagenet import Source
-from poise.experiments.environment import surroundings
+from poise.data.loading.pictures import Source
+from poise.running.record import surroundings
 
 TIMES = 40
 

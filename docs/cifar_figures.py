@@ -22,14 +22,14 @@ import numpy as np
 
 import poise
 from poise.corruptions.profiles import PROFILES
-from poise.data.cache import load
-from poise.data.errors import DataError
-from poise.data.loader import on_device
-from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES
-from poise.reporting.files import RecordError
+from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES
+from poise.data.loading.resident import on_device
+from poise.data.sets.cache import load
+from poise.errors import DataError
+from poise.io.json_files import RecordError
+from poise.records.schema import Results
+from poise.records.schema import load as load_records
 from poise.reporting.findings import corruption_gaps
-from poise.reporting.records import Results
-from poise.reporting.records import load as load_records
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

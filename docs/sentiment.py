@@ -11,13 +11,13 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from poise.experiments.alignment import is_marked, pearson, strength
-from poise.reporting.colours import STRENGTH, colour, text_on
-from poise.reporting.files import RecordError
-from poise.reporting.numbers import number
-from poise.reporting.records import Record, Results, load
+from poise.io.json_files import RecordError
+from poise.recipes.sentiment.alignment import is_marked, pearson, strength
+from poise.records.schema import Record, Results, load
+from poise.reporting.figures.strips import STRIPS, Strip, chosen_strips
+from poise.reporting.figures.svg import STRENGTH, colour, text_on
+from poise.reporting.rounding import number
 from poise.reporting.statistics import paired, summary
-from poise.reporting.strips import STRIPS, Strip, chosen_strips
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -10,13 +10,13 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from poise.data.cache import load, manifest_of, path_of
-from poise.data.layouts import decode_image
-from poise.data.noise import PixelNoise, pixel_deviation
-from poise.data.sources import folder
-from poise.data.sst import read_phrases, read_sentences
+from poise.data.loading.sentences import WordPieces
+from poise.data.pixel_noise import PixelNoise, pixel_deviation
+from poise.data.sets.cache import load, manifest_of, path_of
+from poise.data.sets.fetch import folder
+from poise.data.sets.layouts import decode_image
+from poise.data.sets.sst import read_phrases, read_sentences
 from poise.data.synthetic_mnist import SyntheticMNIST
-from poise.data.wordpieces import WordPieces
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

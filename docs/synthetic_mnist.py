@@ -16,15 +16,14 @@ import numpy as np
 import torch
 
 import poise
-from poise.data.cache import load as load_array
-from poise.data.errors import DataNotFound
-from poise.data.noise import PixelNoise, pixel_deviation
+from poise.data.pixel_noise import PixelNoise, pixel_deviation
+from poise.data.sets.cache import load as load_array
 from poise.data.synthetic_mnist import Digits, Scaling, SyntheticMNIST
+from poise.errors import DataNotFound
 from poise.features.agreement import spearman
-from poise.reporting.columns import Column
-from poise.reporting.files import RecordError
-from poise.reporting.frontier import Frontier, area, frontiers, gaps
-from poise.reporting.records import Record, Results, load
+from poise.io.json_files import RecordError
+from poise.records.schema import Column, Record, Results, load
+from poise.reporting.figures.frontier import Frontier, area, frontiers, gaps
 from poise.reporting.statistics import corrected, paired, summary
 from poise.training.checkpoint import newest, weights_of
 

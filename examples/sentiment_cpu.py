@@ -4,6 +4,6 @@ poise run examples/sentiment_cpu.py        # about 15 minutes of XE and 35 of FC
 python docs/sentiment.py runs/sentiment-cpu   # the strips of tokens as a picture
 """
 
-from poise.experiments.sentiment import experiment
+from poise.recipes.sentiment.treebank import experiment
 
 EXPERIMENT = experiment("sentiment-cpu", precision="float32", seeds=1)

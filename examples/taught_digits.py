@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import poise
-from poise.experiments.experiment import Method
-from poise.experiments.synthetic_mnist import fcl, rising
-from poise.experiments.synthetic_mnist_ablation import EXPERIMENT as ABLATION
 from poise.features.utility import Utility
+from poise.recipes.synthetic_mnist.ablation import EXPERIMENT as ABLATION
+from poise.recipes.synthetic_mnist.table_1 import fcl, rising
+from poise.running.experiment import Method
 from poise.training.checkpoint import newest, weights_of
 
 RUN = Path(__file__).parents[1] / "results" / "synthetic-mnist" / "xe" / "seed-00"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poise import cli
+from poise.cli import app as cli
 
 
 def poise(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:

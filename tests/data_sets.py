@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from poise.data import cache, catalogue
-from poise.data.dataset import DataSet, corrupted
-from poise.protocols import CORRUPTIONS
+from poise.corruptions.protocols import CORRUPTIONS
+from poise.data.sets import cache, catalogue
+from poise.data.sets.catalogue import DataSet, corrupted
 
 NOWHERE = "http://127.0.0.1:9"
 

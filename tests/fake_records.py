@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from poise.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
-from poise.reporting.files import VERSION
+from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
+from poise.io.json_files import VERSION
 
 RECIPE = (
     "Recipe(name='{method}', model=LeNet(widths=(6, 16), units=(120, 84)), objective=FCL(utility=GradientUtility("

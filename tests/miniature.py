@@ -8,8 +8,8 @@ import numpy as np
 
 from poise import FCL, XE, CLGaussian, Exponential, Gaussian, GradientUtility, InfoNCE, LeNet, Ramp, TopBottom
 from poise.data.task import Examples, Task
-from poise.experiments.experiment import Build, Column, Experiment, Method
-from poise.experiments.sweep import Sweep
+from poise.running.experiment import Build, Column, Experiment, Method
+from poise.running.sweep import Sweep
 from poise.training.plan import Adam, Plan
 
 

@@ -44,7 +44,7 @@ def _draw(name: str, setting: Any, image: Tensor, state: np.random.RandomState) 
 
 
 def _frost(setting: Any, height: int, width: int, state: np.random.RandomState) -> list[Any]:
-    from poise.corruptions.frost import pictures
+    from poise.corruptions.weather import pictures
 
     which = state.randint(5)
     size = pictures(setting.scale)[which].shape

@@ -16,12 +16,12 @@ from toys import ConvNet
 
 from poise import FCL, Constant, Gaussian, GradientUtility, InfoNCE, PatchGaussian, Ramp, TopBottom
 from poise.data.drawn import Drawn
-from poise.data.imagenet import CentreCrop, RandomCrop
-from poise.data.shards import open_part
-from poise.data.streamed import Pictures
+from poise.data.loading.pictures import CentreCrop, RandomCrop
+from poise.data.loading.shards import open_part
+from poise.data.loading.streamed import Pictures
 from poise.data.task import Task
 from poise.distributed import rank, share
-from poise.experiments.judge import Judge
+from poise.running.judge import Judge
 from poise.training.loop import Now, fit
 from poise.training.plan import SGD, Plan
 

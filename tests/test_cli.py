@@ -13,10 +13,11 @@ import pytest
 import typer
 from data_sets import digits, idx_files, write_folder
 
-from poise import __version__, cli
-from poise.commands.data import data
-from poise.data import cache, catalogue
-from poise.experiments import titles
+from poise import __version__
+from poise.cli import app as cli
+from poise.cli.data import data
+from poise.data.sets import cache, catalogue
+from poise.recipes import names as titles
 
 
 def names_of(group: typer.Typer) -> list[str]:
@@ -163,12 +164,13 @@ def test_a_missing_extra_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("heavy", ["torch", "numpy"])
 def test_the_command_line_starts_without_what_is_heavy(heavy: str) -> None:
-    subprocess.run([sys.executable, "-c", f"import poise.cli, sys; assert {heavy!r} not in sys.modules"], check=True)
+    code = f"import poise.cli.app, sys; assert {heavy!r} not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_experiments_are_listed_without_torch() -> None:
     start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', 'list', '--json']"
-    code = f"{start}; from poise import cli; cli.run()"
+    code = f"{start}; from poise.cli import app as cli; cli.run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     listed = json.loads(done.stdout)
     assert listed["synthetic-mnist"].startswith("Synthetic MNIST (section 4.2, Table 1)")
@@ -263,9 +265,8 @@ def test_what_is_said_of_a_folder_has_no_escapes(tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_the_version_needs_no_torch() -> None:
     start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', '--version']"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{start}; from poise import cli; cli.run()"], capture_output=True, text=True, check=True
-    )
+    code = f"{start}; from poise.cli import app; app.run()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"poise {__version__}, torch {metadata.version('torch')}\n"
 
 
@@ -327,7 +328,7 @@ def test_a_shell_completes_without_torch(typed: str, offered: list[str]) -> None
 
 @pytest.mark.torch
 def test_the_methods_that_a_shell_completes_are_those_of_the_recipes() -> None:
-    from poise.experiments import shelf
+    from poise.recipes import shelf
 
     for name in titles.names():
         assert set(titles.methods([name])) == {method.name for each in shelf.find(name) for method in each.methods}

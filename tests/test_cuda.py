@@ -32,8 +32,8 @@ from poise import (
     XEGaussian,
     audit,
 )
-from poise.experiments.benchmark import _busy
 from poise.losses import ExampleLoss
+from poise.running.benchmark import _busy
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
@@ -209,7 +209,7 @@ def test_many_sets_are_tested_by_a_compiled_model_with_the_same_counts(monkeypat
 
     from poise import ResNet
     from poise.data.task import Examples, Task
-    from poise.experiments import judge
+    from poise.running import judge
 
     torch.manual_seed(0)
     model = ResNet(4, ((2, 16, 1), (2, 32, 2))).cuda().to(memory_format=torch.channels_last)

@@ -34,12 +34,12 @@ from poise import (
     TrainStep,
     split,
 )
-from poise.data.loader import DeviceLoader
+from poise.data.loading.resident import DeviceLoader
 from poise.distributed import gather, mean_over_processes, rank, start, sum_over_processes, world_size
-from poise.training.accuracy import count_right
+from poise.errors import TrainingError
+from poise.evaluation.accuracy import count_right
 from poise.training.batch_norm import SyncBatchNorm, synchronised
 from poise.training.engine import Engine
-from poise.training.errors import TrainingError
 from poise.training.loop import fit
 from poise.training.plan import SGD, Plan
 

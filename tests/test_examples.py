@@ -15,7 +15,7 @@ import torch
 
 import poise
 from poise import LeNet
-from poise.experiments.sentiment import EXPERIMENT as SENTIMENT
+from poise.recipes.sentiment.treebank import EXPERIMENT as SENTIMENT
 
 pytestmark = pytest.mark.miniature
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poise import __version__
-from poise.extras import install
+from poise.checks import install
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from poise.robustness.output import Making, claim
-from poise.whole import new_file, require_writable, sweep, together
+from poise.corruptions.write import Making, claim
+from poise.io.files import new_file, require_writable, sweep, together
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from poise.whole import new_file
+from poise.io.files import new_file
 with new_file(Path(sys.argv[1], "x")) as stream:
     stream.write(b"half")
     stream.flush()
@@ -57,7 +57,8 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/stdout").is_symlink(), reason="no /dev/stdout here")
 def test_a_redirected_stream_keeps_what_was_written_before(tmp_path: Path) -> None:
-    code = "from pathlib import *; from poise.whole import *\nwith new_file(Path('/dev/stdout')) as s: s.write(b'new')"
+    code = "from pathlib import Path; from poise.io.files import new_file\n"
+    code += "with new_file(Path('/dev/stdout')) as s: s.write(b'new')"
     (tmp_path / "out").write_bytes(b"old ")
     with (tmp_path / "out").open("ab") as out:
         subprocess.run([sys.executable, "-c", code], stdout=out, check=True)

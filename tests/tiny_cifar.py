@@ -8,10 +8,10 @@ import pytest
 from data_sets import pictures
 
 import poise
-from poise.data import cache
-from poise.experiments.cifar import QUICK
-from poise.experiments.experiment import Build, Experiment
-from poise.experiments.lengths import Length
+from poise.data.sets import cache
+from poise.recipes.cifar.methods import QUICK
+from poise.recipes.settings import Length
+from poise.running.experiment import Build, Experiment
 
 NETWORK = Build(poise.ResNet, num_classes=10, blocks=((1, 4, 1), (1, 4, 2)))
 

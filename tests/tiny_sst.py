@@ -6,11 +6,11 @@ import random
 from dataclasses import replace
 from math import ceil
 
-from poise.data import cache
-from poise.experiments.experiment import Build, Experiment
-from poise.experiments.human import PAPERS_SENTENCE, Alignment, Strips
-from poise.experiments.sentiment import Phrases, experiment
+from poise.data.sets import cache
 from poise.models.transformer import Transformer
+from poise.recipes.sentiment.human import PAPERS_SENTENCE, Alignment, Strips
+from poise.recipes.sentiment.treebank import Phrases, experiment
+from poise.running.experiment import Build, Experiment
 
 MARKED = {"Lovely": 0.95, "good": 0.8, "okay": 0.6, "dull": 0.35, "bad": 0.2, "awful": 0.05}
 SCORES = {**MARKED, "the": 0.5, "film": 0.5, "plot": 0.49, "and": 0.5, "of": 0.51, ".": 0.5}

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from poise.extras import TORCH, is_torch
+from poise.checks import TORCH, is_torch
 
 __version__ = "0.1.0"
 
@@ -12,10 +12,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "poise.auditing.audit": "audit",
     "poise.auditing.result": "Audit",
-    "poise.auditing.summing": "Names",
+    "poise.auditing.summary": "Names",
     "poise.classifier": "Classifier Forward",
-    "poise.corruptions.corrupt": "Corruption corrupt",
-    "poise.corruptions.transform": "Corrupt",
+    "poise.corruptions.corrupt": "Corrupt Corruption corrupt",
     "poise.data.augment": "Chain GaussianNoise PatchGaussian Standard",
     "poise.data.augmix": "AugMix",
     "poise.features.external": "GivenUtility MixedUtility TeacherUtility",
@@ -25,8 +24,7 @@ _HOMES = {
     "poise.features.utility": "GradientUtility RemovalUtility",
     "poise.losses": "CrossEntropy",
     "poise.models.lenet": "LeNet",
-    "poise.models.resnet": "ResNet resnet56",
-    "poise.models.resnet_v2": "ResNetV2 resnet_v2_50",
+    "poise.models.resnet": "ResNet ResNetV2 resnet56 resnet_v2_50",
     "poise.models.saved": "load_model save_model",
     "poise.models.split": "SplitClassifier split",
     "poise.models.transformer": "Transformer",
@@ -37,11 +35,10 @@ _HOMES = {
     "poise.objectives.objective": "Loss Objective",
     "poise.objectives.xe": "XE",
     "poise.objectives.xe_gaussian": "XEGaussian",
-    "poise.robustness.evaluation": "evaluate",
-    "poise.robustness.scores": "Robustness",
+    "poise.evaluation.robustness": "Robustness evaluate",
     "poise.schedules": "Constant Cosine Exponential Ramp Schedule Steps",
     "poise.tokens": "Input Tokens",
-    "poise.training.step": "TrainStep",
+    "poise.training.engine": "TrainStep",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME)

@@ -1,16 +1,18 @@
 from poise.auditing.audit import audit as audit
 from poise.auditing.result import Audit as Audit
-from poise.auditing.summing import Names as Names
+from poise.auditing.summary import Names as Names
 from poise.classifier import Classifier as Classifier
 from poise.classifier import Forward as Forward
+from poise.corruptions.corrupt import Corrupt as Corrupt
 from poise.corruptions.corrupt import Corruption as Corruption
 from poise.corruptions.corrupt import corrupt as corrupt
-from poise.corruptions.transform import Corrupt as Corrupt
 from poise.data.augment import Chain as Chain
 from poise.data.augment import GaussianNoise as GaussianNoise
 from poise.data.augment import PatchGaussian as PatchGaussian
 from poise.data.augment import Standard as Standard
 from poise.data.augmix import AugMix as AugMix
+from poise.evaluation.robustness import Robustness as Robustness
+from poise.evaluation.robustness import evaluate as evaluate
 from poise.features.external import GivenUtility as GivenUtility
 from poise.features.external import MixedUtility as MixedUtility
 from poise.features.external import TeacherUtility as TeacherUtility
@@ -27,9 +29,9 @@ from poise.features.utility import RemovalUtility as RemovalUtility
 from poise.losses import CrossEntropy as CrossEntropy
 from poise.models.lenet import LeNet as LeNet
 from poise.models.resnet import ResNet as ResNet
+from poise.models.resnet import ResNetV2 as ResNetV2
 from poise.models.resnet import resnet56 as resnet56
-from poise.models.resnet_v2 import ResNetV2 as ResNetV2
-from poise.models.resnet_v2 import resnet_v2_50 as resnet_v2_50
+from poise.models.resnet import resnet_v2_50 as resnet_v2_50
 from poise.models.saved import load_model as load_model
 from poise.models.saved import save_model as save_model
 from poise.models.split import SplitClassifier as SplitClassifier
@@ -44,8 +46,6 @@ from poise.objectives.objective import Loss as Loss
 from poise.objectives.objective import Objective as Objective
 from poise.objectives.xe import XE as XE
 from poise.objectives.xe_gaussian import XEGaussian as XEGaussian
-from poise.robustness.evaluation import evaluate as evaluate
-from poise.robustness.scores import Robustness as Robustness
 from poise.schedules import Constant as Constant
 from poise.schedules import Cosine as Cosine
 from poise.schedules import Exponential as Exponential
@@ -54,7 +54,7 @@ from poise.schedules import Schedule as Schedule
 from poise.schedules import Steps as Steps
 from poise.tokens import Input as Input
 from poise.tokens import Tokens as Tokens
-from poise.training.step import TrainStep as TrainStep
+from poise.training.engine import TrainStep as TrainStep
 
 __version__: str
 __all__: list[str]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from poise.extras import install
+from poise.checks import install
 
 
 class Interrupted(BaseException):
@@ -32,7 +32,7 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        from poise.cli import run
+        from poise.cli.app import run
 
         run()
     except ModuleNotFoundError as error:

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from poise.choices import require_number
+from poise.checks import require_number
 
 
 class ExampleLoss(Protocol):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import cos, pi
 from typing import Protocol
 
-from poise.choices import require_number, require_several, require_whole
+from poise.checks import require_number, require_several, require_whole
 
 
 class Schedule(Protocol):

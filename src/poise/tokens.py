@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice, require_whole
+from poise.checks import require_choice, require_whole
 
 Removal: TypeAlias = Literal["mask", "delete"]
 _NO_IDS = (torch.bool, torch.complex64, torch.complex128)

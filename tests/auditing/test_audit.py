@@ -11,13 +11,13 @@ from auditing.planted import batches, linear, plain_rows
 from toys import BagOfWords, ConvNet, same_state, sentences, state_of
 
 import poise
-from poise.auditing.batches import batches as read
-from poise.auditing.batches import kind_of, sample_size
 from poise.auditing.compare import compare
 from poise.auditing.conditions import read_condition
-from poise.auditing.confusions import confusions, in_a_ring
-from poise.reporting.audits import load_audit
-from poise.reporting.files import RecordError
+from poise.auditing.inputs.batches import batches as read
+from poise.auditing.inputs.batches import kind_of, sample_size
+from poise.auditing.verdict import confusions, in_a_ring
+from poise.io.json_files import RecordError
+from poise.reporting.audit_files import load_audit
 
 
 def pictures(count: int, channels: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import poise
-from poise.auditing.classifiers import as_classifier
-from poise.auditing.errors import AuditError
-from poise.auditing.models import load_model
+from poise.auditing.inputs.classifiers import as_classifier
+from poise.auditing.inputs.models import load_model
+from poise.errors import AuditError
 
 torch.manual_seed(0)
 BODY = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten())

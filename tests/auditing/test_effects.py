@@ -8,8 +8,8 @@ from auditing.planted import linear, over_sensitive, plain_rows
 from auditing.planted_text import COMPANION, NOT, NUISANCE, Reader, batches, sentences
 
 import poise
-from poise.auditing.effects import Push, Removing, loss_of, measured_effect
-from poise.auditing.units import shifted, units
+from poise.auditing.measure import shifted, units
+from poise.auditing.statistics.errors_by_feature import Push, Removing, loss_of, measured_effect
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST
 
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from poise.auditing.effects import Removing, softmax, temperature
-from poise.auditing.families import exceptions, overall
-from poise.auditing.leftover import leftover
+from poise.auditing.statistics.errors_by_feature import Removing, exceptions, overall, softmax, temperature
+from poise.auditing.statistics.misuse import leftover
 
 
 def sample(count: int, classes: int = 3, features: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

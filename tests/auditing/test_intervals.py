@@ -6,9 +6,9 @@ import torch
 from scipy import stats
 
 import poise
-from poise.auditing.effects import Removing, temperature
-from poise.auditing.intervals import calibration, corrected, mean, resampled, share
-from poise.auditing.leftover import leftover
+from poise.auditing.statistics.errors_by_feature import Removing, temperature
+from poise.auditing.statistics.intervals import calibration, corrected, mean, resampled, share
+from poise.auditing.statistics.misuse import leftover
 from poise.features.agreement import overlap, spearman
 
 

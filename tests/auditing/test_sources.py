@@ -13,15 +13,14 @@ from safetensors.torch import save_file
 from tiny_cifar import drawn_cifar
 
 import poise
-from poise.auditing.checkpoints import build
-from poise.auditing.errors import AuditError
-from poise.auditing.fitting import in_classes_of, sample
-from poise.auditing.models import Loaded, load_model
-from poise.auditing.pictures import open_pictures
-from poise.auditing.rows import read_rows
-from poise.auditing.texts import open_texts, open_tokenizer
-from poise.auditing.weights import load_weights
-from poise.auditing.wrappers import Unscaled
+from poise.auditing.inputs.classifiers import Unscaled
+from poise.auditing.inputs.examples import read_rows
+from poise.auditing.inputs.fitting import in_classes_of, sample
+from poise.auditing.inputs.images import open_pictures
+from poise.auditing.inputs.models import Loaded, load_model
+from poise.auditing.inputs.texts import open_texts, open_tokenizer
+from poise.auditing.inputs.weights import build, load_weights
+from poise.errors import AuditError
 
 CODE = """
 import torch

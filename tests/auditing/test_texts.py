@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from poise.auditing.errors import AuditError
-from poise.auditing.texts import open_tokenizer
+from poise.auditing.inputs.texts import open_tokenizer
+from poise.errors import AuditError
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert", "unheard-of"])

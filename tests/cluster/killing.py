@@ -14,7 +14,7 @@ from toys import ConvNet
 
 from poise import FCL, Gaussian, GradientUtility, InfoNCE, TopBottom
 from poise.distributed import rank
-from poise.experiments.experiment import Build, Method
+from poise.running.experiment import Build, Method
 
 
 @dataclass(frozen=True)

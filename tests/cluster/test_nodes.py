@@ -11,8 +11,8 @@ import torch
 from cluster.nodes import ROOT, environment, free_port, two_nodes
 from miniature import EXPERIMENT
 
-from poise.experiments.runner import Runner
-from poise.training.errors import TrainingError
+from poise.errors import TrainingError
+from poise.running.runner import Runner
 
 pytestmark = pytest.mark.miniature
 

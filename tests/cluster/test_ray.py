@@ -17,14 +17,13 @@ import torch
 from cluster.killing import EXPERIMENT
 from cluster.nodes import ROOT, environment, free_port
 
-from poise import cli
-from poise.experiments import shelf
-from poise.experiments.cluster import run_on_cluster
-from poise.experiments.connection import Cluster
-from poise.experiments.runner import Runner
-from poise.experiments.search import Search
-from poise.reporting.sweeps import load_sweep
-from poise.training.errors import TrainingError
+from poise.cli import app as cli
+from poise.errors import TrainingError
+from poise.recipes import shelf
+from poise.reporting.sweep_page import load_sweep
+from poise.running.ray_cluster import Cluster, run_on_cluster
+from poise.running.runner import Runner
+from poise.running.search import Search
 
 CPU = torch.device("cpu")
 needs_ray = pytest.mark.skipif(
@@ -209,8 +208,8 @@ def test_an_address_that_a_ray_left_behind_is_one_sentence(tmp_path: Path, monke
     ("says", "sentence"), [(b"", "nothing came in 0.5 seconds"), (b"220 hi\r\n", "something else does")]
 )
 def test_a_place_that_is_not_rays_is_one_sentence(says: bytes, sentence: str, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("poise.experiments.connection._PATIENCE", 0.5)
-    monkeypatch.setattr("poise.experiments.connection._SILENCE", 0.1)
+    monkeypatch.setattr("poise.running.ray_cluster._PATIENCE", 0.5)
+    monkeypatch.setattr("poise.running.ray_cluster._SILENCE", 0.1)
 
     def answer(place: socket.socket) -> None:
         with place.accept()[0] as line:
@@ -230,6 +229,6 @@ def test_a_place_that_is_not_rays_is_one_sentence(says: bytes, sentence: str, tm
 
 
 def test_ray_and_torchrun_do_not_mix(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("poise.experiments.cluster.world_size", lambda: 2)
+    monkeypatch.setattr("poise.running.ray_cluster.world_size", lambda: 2)
     with pytest.raises(TrainingError, match="start it without torchrun"):
         run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster())

@@ -10,7 +10,7 @@ from poise import Corruption, corrupt
 from poise.corruptions.corrupt import _parts
 from poise.corruptions.draws import Random
 from poise.corruptions.jpeg import Jpeg
-from poise.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
+from poise.corruptions.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
 
 IMAGES = synthetic_images(32, 6)
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")

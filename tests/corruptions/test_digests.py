@@ -18,7 +18,7 @@ from torch import Tensor
 from poise import corrupt
 from poise.corruptions.corrupt import Corruption
 from poise.corruptions.jpeg import Jpeg
-from poise.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
 
 STORED = Path(__file__).with_name("digests.json")
 SIDES = {"cifar": 32, "tiny": 64, "imagenet": 224}

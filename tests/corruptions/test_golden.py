@@ -14,9 +14,9 @@ from reference_draws import edge_images, reference_draws, seed_of
 
 from poise.corruptions.blur import DefocusBlur
 from poise.corruptions.corrupt import Corruption
-from poise.corruptions.frost import pictures
 from poise.corruptions.profiles import PROFILES
-from poise.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.weather import pictures
 
 SHARED = Path(__file__).parents[3] / "shared" / "corruptions"
 pytestmark = [

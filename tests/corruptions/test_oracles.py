@@ -12,16 +12,14 @@ from reference_draws import synthetic_images
 from scipy import ndimage
 
 from poise import corrupt
-from poise.corruptions.blur import GlassBlur
+from poise.corruptions.blur import GlassBlur, zoom
+from poise.corruptions.digital import Pixelate, _displace
 from poise.corruptions.draws import Random
-from poise.corruptions.edges import chamfer_distance
-from poise.corruptions.elastic import _displace
 from poise.corruptions.filters import correlate, correlate_mirrored, gaussian_taps, smooth, smoothing_matrix
 from poise.corruptions.jpeg import _CHROMA, _LUMA, Jpeg, _table
 from poise.corruptions.noise import ShotNoise
-from poise.corruptions.pixelate import Pixelate
 from poise.corruptions.pixels import symmetric
-from poise.corruptions.zoom import zoom
+from poise.corruptions.spatter import chamfer_distance
 
 IMAGE = synthetic_images(224, 1)
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from poise import Corrupt
-from poise.corruptions.rgb import as_rgb
+from poise.io.decoding import as_rgb
 
 RAMP = np.arange(65536, dtype=np.uint16).reshape(256, 256)
 GREY = np.rint(RAMP / 257).astype(np.uint8)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from poise import corrupt
-from poise.data.cache import load, manifest_of
-from poise.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
+from poise.data.sets.cache import load, manifest_of
 
 STATISTICS = Path(__file__).parents[3] / "shared" / "corruptions" / "golden_stats.json"
 pytestmark = [

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,9 +7,9 @@ from typing import Any
 import pytest
 from data_sets import Server
 
-from poise.data import sources
-from poise.data.download import download
-from poise.data.errors import DataNotFound
+from poise.data.sets import fetch as sources
+from poise.data.sets.download import download
+from poise.errors import DataNotFound
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,8 @@ def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         return download(address, *rest)
 
     monkeypatch.setattr(sources, "download", on_loopback)
-    monkeypatch.setattr("poise.data.download.time", SimpleNamespace(sleep=lambda seconds: None))
+    impatient = SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
+    monkeypatch.setattr("poise.data.sets.download.time", impatient)
 
 
 @pytest.fixture

@@ -19,9 +19,10 @@ from data_sets import (
     zip_bytes,
 )
 
-from poise.data import cache, catalogue, sources
-from poise.data.errors import DataMismatch, DataNotFound
-from poise.data.layouts import in_canonical_order
+from poise.data.sets import cache, catalogue
+from poise.data.sets import fetch as sources
+from poise.data.sets.layouts import in_canonical_order
+from poise.errors import DataMismatch, DataNotFound
 
 
 def test_the_names_are_those_of_the_official_addresses() -> None:

@@ -1,6 +1,6 @@
 """The names of classes."""
 
-from poise.data.classes import CLASS_NAMES
+from poise.data.sets.catalogue import CLASS_NAMES
 
 
 def test_cifar_100_has_a_hundred_names_in_the_order_of_the_alphabet() -> None:

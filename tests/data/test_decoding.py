@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from poise.data.errors import DataMismatch
-from poise.data.layouts import decode_image
+from poise.data.sets.layouts import decode_image
+from poise.errors import DataMismatch
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n"
 
@@ -27,9 +27,9 @@ def test_postscript_is_not_run_when_data_are_read(ghostscript) -> None:
 
 @pytest.mark.torch
 def test_postscript_among_pictures_is_not_run(ghostscript, tmp_path: Path) -> None:
-    from poise.auditing.examples import Damaged
-    from poise.auditing.pictures import _picture
-    from poise.robustness.gallery import Gallery
+    from poise.auditing.inputs.examples import Damaged
+    from poise.auditing.inputs.images import _picture
+    from poise.corruptions.write import Gallery
 
     path = tmp_path / "a.png"
     path.write_bytes(POSTSCRIPT)

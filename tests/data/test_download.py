@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from data_sets import Server
 
-from poise.data.download import download
-from poise.data.errors import CacheError, DataMismatch, DataNotFound
+from poise.data.sets.download import download
+from poise.errors import CacheError, DataMismatch, DataNotFound
 
 BODY = np.random.default_rng(0).bytes(3_000_000)
 
@@ -59,7 +59,7 @@ def test_a_server_that_recovers_is_asked_again(server: Server, tmp_path: Path) -
 @pytest.mark.parametrize(("asked", "pause"), [("7", 7.0), ("86400", 60.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5)])
 def test_a_busy_server_is_asked_again_when_it_says(server: Server, tmp_path: Path, monkeypatch, asked, pause) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("poise.data.download.time.sleep", pauses.append)
+    monkeypatch.setattr("poise.data.sets.download.time.sleep", pauses.append)
     server.bodies["/a.bin"] = BODY
     server.failures["/a.bin"] = [429]
     server.retry_after["/a.bin"] = asked

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from data_sets import corrupted_files, offer_corrupted, tar_bytes, write_folder
 
-from poise.data import cache, catalogue, sources
-from poise.data.errors import DataMismatch, DataNotFound
-from poise.data.folders import imagenet, imagenet_c, imagenet_part, in_class_folders
-from poise.data.layouts import read_npy
+from poise.data.sets import cache, catalogue
+from poise.data.sets import fetch as sources
+from poise.data.sets.folders import imagenet, imagenet_c, imagenet_part, in_class_folders
+from poise.data.sets.layouts import read_npy
+from poise.errors import DataMismatch, DataNotFound
 
 CLASSES = ["n00000001", "n00000002", "n00000003"]
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from data_sets import Server, digits, idx_files, tar_bytes
 
-from poise.data.packages import Package
+from poise.data.sets.download import Package
 
 SENTENCE = "poise: interrupted. Finished work is saved; run the same command to continue.\n"
 COMMAND = """
 import dataclasses, sys
 from data_sets import digits
 from poise.__main__ import main
-from poise.data import cache, catalogue
-from poise.data.packages import Package
+from poise.data.sets import cache, catalogue
+from poise.data.sets.download import Package
 
 digests = {name: cache.digest(array) for name, array in digits().items()}
 ways = {"addresses": (), "packages": (), "digests": digests, **eval(sys.argv[1])}
@@ -61,7 +61,7 @@ def wait(place):
 
 class Slow:
     def find_spec(self, name, path=None, target=None):
-        if name == "poise.cli":
+        if name == "poise.cli.app":
             if sys.argv[2] == "its own":
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             wait(sys.argv[1] + "/importing")
@@ -94,7 +94,7 @@ def signal_during(number, handler):
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == "poise.cli":
+        if name == "poise.cli.app":
             os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal = signal_during

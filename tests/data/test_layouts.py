@@ -22,10 +22,10 @@ from data_sets import (
     zip_bytes,
 )
 
-from poise.data.catalogue import CIFAR10, CIFAR100, MNIST
-from poise.data.errors import DataMismatch
-from poise.data.files import open_files
-from poise.data.layouts import in_canonical_order
+from poise.data.sets.archives import open_files
+from poise.data.sets.catalogue import CIFAR10, CIFAR100, MNIST
+from poise.data.sets.layouts import in_canonical_order
+from poise.errors import DataMismatch
 
 MNIST_LAYOUTS = {
     "official": idx_files(digits()),

@@ -8,10 +8,10 @@ import torch
 from PIL import Image
 
 from poise import Chain, PatchGaussian, Standard
-from poise.data.folders import in_class_folders
-from poise.data.imagenet import CentreCrop, Damaged, PictureSet, RandomCrop, stream_epoch, stream_in_order
-from poise.data.loader import DeviceLoader, epoch_order, on_device
-from poise.data.stream import Stream
+from poise.data.loading.pictures import CentreCrop, Damaged, PictureSet, RandomCrop, stream_epoch, stream_in_order
+from poise.data.loading.resident import DeviceLoader, epoch_order, on_device
+from poise.data.sets.folders import in_class_folders
+from poise.random import Stream
 
 
 def loader(count: int = 50, batch_size: int = 8, **options: object) -> DeviceLoader:

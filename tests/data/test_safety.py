@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from data_sets import tar_bytes, zip_bytes
 
-from poise.data import files, unpickle
-from poise.data.errors import DataMismatch, DataNotFound, DataUnsafe
-from poise.data.files import Archive, ending, open_files
-from poise.data.layouts import keras_npz
-from poise.data.unpickle import ANSWERS, arrays_from_pickle
+from poise.data.sets import archives as files
+from poise.data.sets import layouts as unpickle
+from poise.data.sets.archives import Archive, ending, open_files
+from poise.data.sets.layouts import ANSWERS, arrays_from_pickle, keras_npz
+from poise.errors import DataMismatch, DataNotFound, DataUnsafe
 
 TOUCHED: list[str] = []
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from poise.data.sentences import PieceDropout, TokenLoader, tokens_of, widths_for
+from poise.data.loading.sentences import PieceDropout, TokenLoader, tokens_of, widths_for
 
 
 def pieces(lengths: list[int]) -> np.ndarray:

@@ -11,16 +11,16 @@ import torch
 from streams import fed, loader
 from typer.testing import CliRunner
 
-from poise.cli import app
-from poise.data import catalogue, sharding
+from poise.cli.app import app
 from poise.data.drawn import Drawn
-from poise.data.errors import DataMismatch
-from poise.data.folders import imagenet_part
-from poise.data.imagenet import RandomCrop
-from poise.data.sharding import write_shards
-from poise.data.shards import Shards, imagenet, look_through, open_part
-from poise.data.stream import Stream
-from poise.data.streamed import Pictures
+from poise.data.loading import shards as sharding
+from poise.data.loading.pictures import RandomCrop
+from poise.data.loading.shards import Shards, imagenet, look_through, open_part, write_shards
+from poise.data.loading.streamed import Pictures
+from poise.data.sets import catalogue
+from poise.data.sets.folders import imagenet_part
+from poise.errors import DataMismatch
+from poise.random import Stream
 
 RECIPE = Drawn(classes=5, train=9, val=2, sizes=((24, 24),))
 
@@ -57,7 +57,7 @@ def test_shards_hold_the_pictures_of_the_folders(folder: Path, tmp_path: Path) -
 
 
 def test_an_epoch_visits_all_of_few_shards_at_a_time(folder: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("poise.data.shards._TOGETHER", 3)
+    monkeypatch.setattr("poise.data.loading.shards._TOGETHER", 3)
     train = open_part(shards(folder, tmp_path / "shards"), "train")
     order = train.order(0, 1)
     assert sorted(order) == list(range(45))
@@ -70,7 +70,7 @@ def test_an_epoch_visits_all_of_few_shards_at_a_time(folder: Path, tmp_path: Pat
 
 def test_the_order_of_an_epoch_over_shards_is_frozen(folder: Path, tmp_path: Path, monkeypatch) -> None:
     """Shards sorted by the numbers of one stream, the pictures of three at a time by those of a stream of their own."""
-    monkeypatch.setattr("poise.data.shards._TOGETHER", 3)
+    monkeypatch.setattr("poise.data.loading.shards._TOGETHER", 3)
     train = open_part(shards(folder, tmp_path / "shards", 10), "train")  # 10, 10, 10, 10 and 5 pictures
     keys = Stream(4, "shards", 2).bits(5).tolist()
     order = sorted(range(5), key=lambda shard: keys[shard])

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from data_sets import Server, digits, idx_files, keras_file, tar_bytes, write_folder
 
-from poise.data import cache, catalogue, sources
-from poise.data.cache import Item
-from poise.data.catalogue import MNIST
-from poise.data.dataset import DataSet
-from poise.data.errors import CacheError, DataError, DataMismatch, DataNotFound
-from poise.data.files import Files
+from poise.data.sets import cache, catalogue
+from poise.data.sets import fetch as sources
+from poise.data.sets.archives import Files
+from poise.data.sets.cache import Item
+from poise.data.sets.catalogue import MNIST, DataSet
+from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
 
 DIGESTS = {name: cache.digest(array) for name, array in digits().items()}
 

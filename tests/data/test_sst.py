@@ -6,10 +6,19 @@ import pytest
 import torch
 from data_sets import offer, write_folder
 
-from poise.data import cache, catalogue, sources
-from poise.data.errors import DataMismatch, DataNotFound
-from poise.data.sst import as_glue, parse_tree, read_glue, read_phrases, read_raw_scores, read_sentences, require_scores
-from poise.data.wordpieces import WordPieces
+from poise.data.loading.sentences import WordPieces
+from poise.data.sets import cache, catalogue
+from poise.data.sets import fetch as sources
+from poise.data.sets.sst import (
+    as_glue,
+    parse_tree,
+    read_glue,
+    read_phrases,
+    read_raw_scores,
+    read_sentences,
+    require_scores,
+)
+from poise.errors import DataMismatch, DataNotFound
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not (SHARED / "sst").exists(), reason="the SST files are not beside the checkout")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from poise.data.stream import Stream
+from poise.random import Stream
 
 
 def splitmix64(state: int, count: int) -> list[int]:

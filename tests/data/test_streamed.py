@@ -11,11 +11,11 @@ from streams import fed, loader
 
 from poise import PatchGaussian
 from poise.data.drawn import Drawn, draw
-from poise.data.errors import DataError, DataMismatch
-from poise.data.folders import Packed, in_class_folders
-from poise.data.imagenet import CentreCrop, PictureSet, RandomCrop
-from poise.data.stream import Stream
-from poise.data.streamed import Pictures, workers_for
+from poise.data.loading.pictures import CentreCrop, PictureSet, RandomCrop
+from poise.data.loading.streamed import Pictures, workers_for
+from poise.data.sets.folders import Packed, in_class_folders
+from poise.errors import DataError, DataMismatch
+from poise.random import Stream
 
 CPU = torch.device("cpu")
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from poise.data.cache import digest
-from poise.data.stream import Stream
+from poise.data.sets.cache import digest
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST, shrink
+from poise.random import Stream
 
 
 def blobs(train: int = 3000, test: int = 500) -> dict[str, np.ndarray]:

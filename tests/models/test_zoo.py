@@ -28,7 +28,7 @@ from poise import (
     TopBottomFraction,
     split,
 )
-from poise.outputs import logits_of
+from poise.classifier import logits_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # by torch.compile
 every_model = pytest.mark.parametrize("entry", [e for e in ZOO if not e.refused], ids=lambda entry: entry.name)

@@ -14,10 +14,9 @@ import pytest
 from fake_records import cifar, mnist
 from PIL import Image
 
+from poise.records.schema import load
 from poise.reporting.page import page
-from poise.reporting.records import load
-from poise.reporting.sweep_page import sweep_page
-from poise.reporting.sweeps import Swept, Trial
+from poise.reporting.sweep_page import Swept, Trial, sweep_page
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [

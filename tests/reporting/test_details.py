@@ -5,9 +5,9 @@ from pathlib import Path
 
 import fake_records
 
-from poise.reporting.files import write_json
+from poise.io.json_files import write_json
+from poise.records.schema import load
 from poise.reporting.formats import markdown
-from poise.reporting.records import load
 from poise.reporting.tables import tables_of
 
 

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from fake_records import cifar, mnist, path_of
 
-from poise.reporting.formats import FORMATS
-from poise.reporting.grid import differences_grid
-from poise.reporting.numbers import arrow, interval, number, probability, spread
-from poise.reporting.records import Published, load
+from poise.records.schema import Published, load
+from poise.reporting.formats import FORMATS, text
+from poise.reporting.rounding import arrow, interval, number, probability, spread
 from poise.reporting.statistics import Difference, Summary
-from poise.reporting.tables import Table, tables_of
-from poise.reporting.text import text
+from poise.reporting.tables import Table, differences_grid, tables_of
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from poise.reporting.columns import Column
-from poise.reporting.frontier import area, frontiers, gaps
+from poise.records.schema import Column
+from poise.reporting.figures.frontier import area, frontiers, gaps
 
 
 def on_a_grid(points: list[tuple[float, float]], cells: int = 500) -> float:

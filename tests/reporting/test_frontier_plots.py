@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from poise.records.schema import load
 from poise.reporting.page import page
-from poise.reporting.records import load
 
 CURVES = {"plain": (0.5, 0.6), "chosen": (0.6, 0.7), "alone": (0.4,)}
 

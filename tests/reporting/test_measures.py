@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 from fake_records import cifar, mnist, path_of
 
-from poise.reporting.measures import families, measures_section
+from poise.records.schema import load
+from poise.reporting.figures.measures import families, measures_section
 from poise.reporting.page import page
-from poise.reporting.records import load
 
 REAL = Path(__file__).parents[2] / "results" / "synthetic-mnist"
 

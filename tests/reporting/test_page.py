@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from fake_records import cifar, mnist, path_of
 
-from poise.reporting.colours import ACCURACY, colour, text_on
-from poise.reporting.files import RecordError
+from poise.io.json_files import RecordError
+from poise.records.schema import Results, load
+from poise.reporting.figures.curves import class_bars, curve, differences, heat_map, learning_curves, measures
+from poise.reporting.figures.svg import ACCURACY, Scale, colour, heading, scale_of, short, text_on
 from poise.reporting.findings import (
     class_accuracies,
     corruption_accuracies,
@@ -27,9 +29,6 @@ from poise.reporting.findings import (
 )
 from poise.reporting.markup import Markup, element
 from poise.reporting.page import page
-from poise.reporting.plots import class_bars, curve, differences, heat_map, learning_curves, measures
-from poise.reporting.records import Results, load
-from poise.reporting.svg import Scale, heading, scale_of, short
 from poise.reporting.tables import tables_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "poise"

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from poise.reporting.files import RecordError
+from poise.io.json_files import RecordError
+from poise.records.schema import load
+from poise.reporting.figures.strips import chosen_strips
 from poise.reporting.page import page
-from poise.reporting.records import load
-from poise.reporting.strips import chosen_strips
 
 TOKENS = [["a", "good", "film"], ["so", "<bad>", "it"], ["is", "fun", "too"]]
 HUMAN = [[0.5, 0.9, None], [0.5, 0.1, 0.5], [0.5, 0.7, 0.6]]

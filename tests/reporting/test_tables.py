@@ -8,10 +8,9 @@ import pytest
 from fake_records import cifar, mnist, path_of
 from scipy import stats
 
-from poise.protocols import ALEXNET_ERRORS, CORRUPTIONS, SEVERITIES, STANDARD
-from poise.reporting.columns import Column, corruption_error, seen_and_unseen
-from poise.reporting.files import RecordError
-from poise.reporting.records import load
+from poise.corruptions.protocols import ALEXNET_ERRORS, CORRUPTIONS, SEVERITIES, STANDARD
+from poise.io.json_files import RecordError
+from poise.records.schema import Column, corruption_error, load, seen_and_unseen
 from poise.reporting.tables import Row, Table, tables_of
 
 NOISES = ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise")

@@ -9,7 +9,7 @@ from miniature import EXPERIMENT, blobs
 from torch import nn
 
 from poise import XE, LeNet
-from poise.data.loader import DeviceLoader, on_device
+from poise.data.loading.resident import DeviceLoader, on_device
 from poise.training.checkpoint import has_checkpoint, newest, read, restore, save
 from poise.training.loop import fit
 from poise.training.plan import SGD, Adam, Optimizer

@@ -20,7 +20,7 @@ from poise import (
     TopBottom,
     XEGaussian,
 )
-from poise.data.loader import DeviceLoader
+from poise.data.loading.resident import DeviceLoader
 from poise.models.replicas import Replicas
 from poise.objectives.objective import Objective
 from poise.training.fleet import FleetLoader, together

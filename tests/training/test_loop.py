@@ -13,9 +13,9 @@ from miniature import EXPERIMENT, STEPS, blobs
 from torch import nn
 
 from poise import XE, AugMix, Constant, JensenShannon, LeNet, Loss, Ramp, Standard
-from poise.data.loader import DeviceLoader, epoch_seed, on_device
+from poise.data.loading.resident import DeviceLoader, epoch_seed, on_device
+from poise.errors import OutOfTime, TrainingError
 from poise.training.checkpoint import newest
-from poise.training.errors import OutOfTime, TrainingError
 from poise.training.loop import Fit, fit, means
 from poise.training.plan import SGD, Adam, Decays, Plan
 

@@ -7,7 +7,7 @@ import torch
 from miniature import EXPERIMENT, blobs
 
 from poise import LeNet
-from poise.data.loader import DeviceLoader, on_device
+from poise.data.loading.resident import DeviceLoader, on_device
 from poise.training.loop import Fit, fit
 
 PLAN = dataclasses.replace(EXPERIMENT.plan, epochs=1)

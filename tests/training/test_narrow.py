@@ -18,12 +18,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from poise import XE, ResNet, resnet56
-from poise.data.loader import DeviceLoader
+from poise.data.loading.resident import DeviceLoader
 from poise.schedules import Constant
-from poise.training import narrow as module
-from poise.training.compiling import compiled
+from poise.training.kernels import narrow as module
+from poise.training.kernels.compiling import compiled
+from poise.training.kernels.narrow import (
+    Conv3x3,
+    _in_half,
+    conv3x3,
+    fits,
+    has_room,
+    input_gradient,
+    narrow,
+    weight_gradient,
+)
 from poise.training.loop import fit
-from poise.training.narrow import Conv3x3, _in_half, conv3x3, fits, has_room, input_gradient, narrow, weight_gradient
 from poise.training.plan import SGD, Plan, in_layout
 
 on_gpu = pytest.mark.skipif(
@@ -174,8 +183,8 @@ def test_the_kernels_give_torchs_numbers_in_tritons_interpreter() -> None:
         pytest.skip("this Triton's interpreter makes numbers of arrays, as this NumPy does not any more")
     script = """
 import torch, torch.nn.functional as F
-from poise.training.narrow_kernels import convolved, weight_gradient
-from poise.training import narrow_kernels
+from poise.training.kernels.narrow_kernels import convolved, weight_gradient
+from poise.training.kernels import narrow_kernels
 narrow_kernels._PROGRAMS = 17  # and of each kind several, the last of which are not full
 sizes = [(16, 16, 19, 6, 25), (32, 32, 9, 4, 35), (16, 32, 7, 14, 7), (32, 16, 1, 2, 1)]
 sizes += [(4, 16, 17, 8, 10), (4, 32, 3, 4, 3)]
@@ -216,7 +225,7 @@ def test_the_kernels_compile_for_an_h200_without_one(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     from triton.backends.compiler import GPUTarget
 
-    from poise.training import narrow_kernels
+    from poise.training.kernels import narrow_kernels
 
     function = getattr(narrow_kernels, kernel)
     known = {"x": "*bf16", "gradient": "*bf16", "out": "*bf16", "w": "*fp32", "sums": "*fp32"}

@@ -11,18 +11,17 @@ import torch
 from torch import nn
 
 from poise import FCL, XE, Constant, Cosine, InfoNCE, Ramp, RemovalUtility, Remove, TopBottomFraction, Transformer
-from poise.data.loader import epoch_seed
-from poise.data.sentences import PieceDropout, TokenLoader, tokens_of
+from poise.data.loading.resident import epoch_seed
+from poise.data.loading.sentences import PieceDropout, TokenLoader, tokens_of
+from poise.errors import TrainingError
 from poise.objectives.objective import switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.tokens import Tokens
 from poise.training.average import Average
 from poise.training.checkpoint import final_weights_of, newest, weights_of
-from poise.training.engine import Engine, LiveWeight
-from poise.training.errors import TrainingError
+from poise.training.engine import Engine, LiveWeight, TrainStep
 from poise.training.loop import Fit, fit
 from poise.training.plan import Adam, Plan
-from poise.training.step import TrainStep
 
 STEPS = 8
 OBJECTIVE = FCL(

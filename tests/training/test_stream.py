@@ -10,14 +10,13 @@ from streams import loader
 
 from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, PatchGaussian, Ramp, ResNetV2, Steps, TopBottom
 from poise.data.drawn import Drawn
-from poise.data.folders import Packed, in_class_folders
-from poise.data.imagenet import CentreCrop, PictureSet, RandomCrop
-from poise.data.loader import DeviceLoader
-from poise.data.sharding import write_shards
-from poise.data.shards import open_part
-from poise.data.streamed import Pictures, StreamLoader
+from poise.data.loading.pictures import CentreCrop, PictureSet, RandomCrop
+from poise.data.loading.resident import DeviceLoader
+from poise.data.loading.shards import open_part, write_shards
+from poise.data.loading.streamed import Pictures, StreamLoader
+from poise.data.sets.folders import Packed, in_class_folders
+from poise.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.checkpoint import newest
-from poise.training.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.loop import Fit, fit
 from poise.training.plan import SGD, Plan
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from poise.auditing.numbers import values_of
 from poise.auditing.result import PAGE, Audit, summary, write_audit
-from poise.reporting.files import write_json, write_whole
-from poise.whole import together
+from poise.auditing.statistics.numbers import values_of
+from poise.io.files import together
+from poise.io.json_files import write_json, write_whole
 
 VERSION = 1
 
@@ -65,7 +65,7 @@ def compare(one: Audit, other: Audit) -> Comparison:
 
     Only the first of them count where one audit was interrupted.
     """
-    from poise.reporting.statistics import corrected, paired  # scipy is an extra
+    from poise.reporting.statistics import corrected, paired
 
     count = min(len(one.table.label), len(other.table.label))
     if not np.array_equal(one.table.label[:count], other.table.label[:count]):

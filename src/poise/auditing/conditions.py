@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from poise.auditing.numbers import not_measured
+from poise.auditing.statistics.numbers import not_measured
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, UNDECIDED
 
 _WAYS: dict[str, Callable[[float, float], bool]] = {

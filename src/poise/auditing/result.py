@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from poise.auditing.numbers import Table, not_measured
-from poise.reporting.files import write_json, write_whole
-from poise.robustness.output import Making
-from poise.whole import new_file, together
+from poise.auditing.statistics.numbers import Table, not_measured
+from poise.corruptions.write import Making
+from poise.io.files import new_file, together
+from poise.io.json_files import write_json, write_whole
 
 PAGE = "index.html"
 

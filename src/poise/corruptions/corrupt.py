@@ -1,4 +1,6 @@
-"""Corrupting batches: by name, at a severity, reproducibly, within a budget of memory.
+"""A corruption as a transform: for anybody's Dataset, in any number of workers.
+
+Corrupting batches: by name, at a severity, reproducibly, within a budget of memory.
 
 Axes: B images, H rows, W columns.
 """
@@ -6,20 +8,24 @@ Axes: B images, H rows, W columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import string_at
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from poise.choices import is_whole, require_choice, require_known, require_whole
+from poise.checks import is_whole, require_choice, require_known, require_whole
+from poise.corruptions.blur import MotionBlur
+from poise.corruptions.digital import Elastic
 from poise.corruptions.draws import Random
-from poise.corruptions.elastic import Elastic
 from poise.corruptions.jpeg import Jpeg
-from poise.corruptions.motion import MotionBlur
 from poise.corruptions.pixels import divided
 from poise.corruptions.profiles import PROFILES, Setting
+from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
 from poise.corruptions.weather import Frost, Snow
-from poise.protocols import CORRUPTIONS, SEVERITIES
+from poise.io.decoding import as_rgb
 
 _SIDES = {32: "cifar", 64: "tiny", 224: "imagenet"}
 _SMALLEST = 16
@@ -30,7 +36,7 @@ _NUMBERS_AT_ONCE = 16  # float64 per value that a corruption may hold
 class Corruption:
     """One of the 19 in one profile, at any severity.
 
-    name      one of `poise.protocols.CORRUPTIONS`.
+    name      one of `poise.corruptions.protocols.CORRUPTIONS`.
     profile   whose constants: "cifar" (made for 32 px), "tiny" (64) or "imagenet" (224).
     libraries "2018", with which the data sets were made, or "today": what the original code gives with the libraries
               of today. They differ in motion_blur and snow (ImageMagick truncates since 6.9.10-69), jpeg_compression
@@ -180,3 +186,63 @@ def _parts(images: Tensor, memory: int | None) -> list[slice]:
         memory = 1 << 31 if images.is_cuda else 1 << 26
     at_once = max(1, memory // (images[0].numel() * 8 * _NUMBERS_AT_ONCE)) if len(images) else 1
     return [slice(start, start + at_once) for start in range(0, len(images), at_once)]
+
+
+@dataclass(frozen=True)
+class Corrupt:
+    """Corrupts one image, a tensor [3, H, W] or a PIL image, and returns its kind.
+
+    A transform is not told which image it gets, so that the draws follow the pixels: the same picture is corrupted in
+    the same way in every epoch, order and worker. With `transform(image, index=i)` they follow the index instead.
+    """
+
+    name: str
+    severity: int
+    profile: str | None = None
+    seed: int = 0
+    libraries: str = "2018"
+    jpeg: int | None = None
+
+    def __post_init__(self) -> None:
+        Corruption(self.name, self.profile or "cifar", self.libraries).at(self.severity)
+        require_whole("seed", self.seed)
+        if self.jpeg is not None:
+            Jpeg(self.jpeg)
+
+    def __call__(self, image: Any, index: int | None = None) -> Any:
+        if isinstance(image, Tensor):
+            return self._corrupt(image, index)
+        if not hasattr(image, "convert"):
+            raise TypeError(f"image must be a tensor [3, H, W] or a PIL image, got {type(image).__name__}")
+        width, height = image.size
+        pixels = torch.frombuffer(bytearray(as_rgb(image).tobytes()), dtype=torch.uint8)
+        changed = self._corrupt(pixels.view(height, width, 3).permute(2, 0, 1), index)
+        from PIL import Image  # whoever passes a PIL image has it
+
+        return Image.frombytes("RGB", (width, height), _raw(changed.permute(1, 2, 0)))
+
+    def _corrupt(self, image: Tensor, index: int | None) -> Tensor:
+        if image.dim() != 3:
+            raise ValueError(f"image must have shape [3, H, W], got {list(image.shape)}; poise.corrupt takes batches")
+        return corrupt(
+            image,
+            self.name,
+            self.severity,
+            self.profile,
+            seed=self.seed,
+            index=_fingerprint(image) if index is None else index,
+            libraries=self.libraries,
+            jpeg=self.jpeg,
+        )
+
+
+def _fingerprint(image: Tensor) -> int:
+    """63 bits of the image's levels."""
+    levels = image if image.dtype == torch.uint8 else image.detach().float().mul(255).round()
+    return int.from_bytes(sha256(_raw(levels.to("cpu", torch.uint8))).digest()[:8], "big") >> 1
+
+
+def _raw(levels: Tensor) -> bytes:
+    """The bytes of a uint8 tensor on the CPU, without numpy."""
+    levels = levels.contiguous()
+    return string_at(levels.data_ptr(), levels.numel())

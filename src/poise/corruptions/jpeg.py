@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from poise.choices import is_whole, require_choice
+from poise.checks import is_whole, require_choice
 from poise.corruptions.draws import Random
 from poise.corruptions.pixels import replicate
 

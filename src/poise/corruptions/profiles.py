@@ -15,17 +15,13 @@ from typing import Protocol
 
 from torch import Tensor
 
-from poise.corruptions.blur import DefocusBlur, GaussianBlur, GlassBlur
-from poise.corruptions.colour import Brightness, Contrast, Saturate
+from poise.corruptions.blur import DefocusBlur, GaussianBlur, GlassBlur, MotionBlur, ZoomBlur
+from poise.corruptions.digital import Brightness, Contrast, Elastic, Pixelate, Saturate
 from poise.corruptions.draws import Random
-from poise.corruptions.elastic import Elastic
 from poise.corruptions.jpeg import Jpeg
-from poise.corruptions.motion import MotionBlur
 from poise.corruptions.noise import GaussianNoise, ImpulseNoise, ShotNoise, SpeckleNoise
-from poise.corruptions.pixelate import Pixelate
 from poise.corruptions.spatter import Spatter
 from poise.corruptions.weather import Fog, Frost, Snow
-from poise.corruptions.zoom import ZoomBlur
 
 
 class Setting(Protocol):

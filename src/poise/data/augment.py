@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from poise.choices import require_number, require_part, require_several, require_switch, require_whole
+from poise.checks import require_number, require_part, require_several, require_switch, require_whole
 from poise.classifier import may_look
 
 _SLACK = 0.01  # of [0, 1], for what an augmentation before has rounded

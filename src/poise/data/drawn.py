@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from poise.data.stream import Stream
+from poise.random import Stream
 
 
 @dataclass(frozen=True)

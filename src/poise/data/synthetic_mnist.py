@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from poise.data.stream import Stream
+from poise.random import Stream
 
 Scaling: TypeAlias = Literal["area", "bilinear", "nearest"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from poise.data.streamed import Pictures
+from poise.data.loading.streamed import Pictures
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from poise.choices import require_number, require_part, require_several
+from poise.checks import require_number, require_part, require_several
 from poise.classifier import Classifier, Forward, check_kind
 from poise.features.utility import GradientUtility, Utility
 from poise.losses import CrossEntropy, ExampleLoss

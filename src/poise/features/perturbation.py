@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice, require_number, require_several
+from poise.checks import require_choice, require_number, require_several
 from poise.classifier import check_kind
 from poise.tokens import Input, Removal, Tokens
 

@@ -18,7 +18,7 @@ from typing import Literal, Protocol, TypeAlias
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice, require_number, require_whole
+from poise.checks import require_choice, require_number, require_whole
 
 Unit: TypeAlias = Literal["value", "pixel"]
 

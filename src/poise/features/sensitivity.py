@@ -18,17 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice, require_whole
-from poise.classifier import (
-    Classifier,
-    _finite_rows,
-    check_batch,
-    evaluating,
-    gradients,
-    leaf,
-    retainable,
-    unknown_ids,
-)
+from poise.checks import require_choice, require_whole
+from poise.classifier import Classifier, _finite_rows, check_batch, evaluating, gradients, leaf, retainable, unknown_ids
 from poise.features.chunks import rows_within
 from poise.tokens import Input, Removal, Tokens, without_each
 

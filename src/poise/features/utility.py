@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from poise.choices import require_choice, require_switch, require_whole
+from poise.checks import require_choice, require_switch, require_whole
 from poise.classifier import Classifier, Forward, check_model, evaluating, gradient_of, gradients, leaf, run
 from poise.features.chunks import rows_within
 from poise.losses import CrossEntropy, ExampleLoss

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from poise.choices import require_whole, require_wholes
+from poise.checks import require_whole, require_wholes
 from poise.models.normalize import require_pictures
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.fx
 from torch import Tensor, nn
 
-from poise.choices import require_number, require_several, require_wholes
+from poise.checks import require_number, require_several, require_wholes
 
 
 class Normalize(nn.Module):

@@ -18,11 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from poise.classifier import as_device
+from poise.io.files import new_file
 from poise.models.lenet import LeNet
-from poise.models.resnet import ResNet, resnet56
-from poise.models.resnet_v2 import ResNetV2, resnet_v2_50
+from poise.models.resnet import ResNet, ResNetV2, resnet56, resnet_v2_50
 from poise.models.transformer import Transformer
-from poise.whole import new_file
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     network.__name__: network for network in (LeNet, ResNet, resnet56, ResNetV2, resnet_v2_50, Transformer)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from poise.choices import require_number, require_whole
+from poise.checks import require_number, require_whole
 from poise.classifier import unknown_ids
 from poise.tokens import Tokens
 

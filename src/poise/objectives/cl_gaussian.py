@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_part, require_taking
+from poise.checks import require_part, require_taking
 from poise.classifier import Classifier, run
 from poise.features.perturbation import Gaussian
 from poise.losses import CrossEntropy, ExampleLoss

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from poise.choices import require_choice, require_number
+from poise.checks import require_choice, require_number
 from poise.distributed import gather, world_size
 
 Reduction: TypeAlias = Literal["mean", "sum"]

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_number, require_part, require_taking
+from poise.checks import require_number, require_part, require_taking
 from poise.classifier import Classifier, leaf, run
 from poise.features.perturbation import Gaussian, Perturbation, Remove
 from poise.features.selection import Selection, check_unit

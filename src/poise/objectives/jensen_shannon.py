@@ -20,11 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_number, require_part
-from poise.classifier import Classifier, check_head, check_model
+from poise.checks import require_number, require_part
+from poise.classifier import Classifier, both_classes, check_head, check_model
 from poise.data.augment import Augmentation
 from poise.objectives.objective import Loss, Objective
-from poise.outputs import both_classes
 from poise.tokens import Input
 
 

@@ -18,18 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointError
 
-from poise.choices import require_choice, require_number, require_part, require_whole
-from poise.classifier import (
-    Classifier,
-    Forward,
-    alike,
-    apart,
-    evaluating,
-    gradient_of,
-    may_look,
-    unnoticed,
-    untracked,
-)
+from poise.checks import require_choice, require_number, require_part, require_whole
+from poise.classifier import Classifier, Forward, alike, apart, evaluating, gradient_of, may_look, unnoticed, untracked
 from poise.features.perturbation import Remove
 from poise.losses import ExampleLoss
 from poise.schedules import Schedule, as_schedule, moves

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from poise.choices import require_part
+from poise.checks import require_part
 from poise.classifier import Classifier, run
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.objectives.objective import Loss, check_step, plain

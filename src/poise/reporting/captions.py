@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from poise.reporting.records import Results
+from poise.records.schema import Results
 
 MEANING = (
     "Mean ± standard deviation over seeds; ours | paper. Bold: significantly better than every other method of its "

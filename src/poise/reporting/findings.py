@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from poise.protocols import CORRUPTIONS
+from poise.corruptions.protocols import CORRUPTIONS
+from poise.records.schema import Record, Results
 from poise.reporting.captions import spans
-from poise.reporting.records import Record, Results
 from poise.reporting.tables import Row, Table
 
 Cells = dict[str, dict[int, float]]  # corruption → severity → accuracy

@@ -1,19 +1,39 @@
-"""Elements of HTML and SVG as strings, well formed, with everything escaped that is not an element itself."""
+"""Elements of HTML and SVG as strings, well formed, with everything escaped that is not an element itself.
+
+The frame of every page: one file that loads nothing, well-formed as HTML and as XML.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
+
+from poise.io.json_files import printable
+
+# No script, nothing loaded; styles and pictures are in the page itself.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def document(title: str, *parts: str, source: str = "the records of finished runs") -> str:
+    """A page of these parts; `source` is what it was made from."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", f"{title} · Poise"),
+        element("style", Markup(_style())),
+    )
+    footer = element("footer", f"Made from {source}; nothing on this page is loaded from elsewhere.")
+    return f"<!DOCTYPE html>\n{element('html', head, element('body', element('main', *parts), footer), lang='en')}\n"
+
+
+def _style() -> str:
+    return files("poise.reporting").joinpath("page.css").read_text(encoding="utf-8")
+
 
 _EMPTY = {"img", "meta", "link", "br"}
-# Escapes of a terminal, what XML forbids, and what turns the direction of writing.
-_CONTROLS = [*range(9), *range(11, 32), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-_SHOWN = dict.fromkeys(_CONTROLS, "\N{REPLACEMENT CHARACTER}")
-
-
-def printable(words: str) -> str:
-    """Words from outside without characters that would do something to a terminal or a page."""
-    return words.translate(_SHOWN)
 
 
 class Markup(str):

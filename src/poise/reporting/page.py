@@ -6,13 +6,13 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
+from poise.io.json_files import RecordError
+from poise.records.schema import Results
 from poise.reporting.captions import spans
-from poise.reporting.document import document
-from poise.reporting.files import RecordError
-from poise.reporting.frontier_plots import frontier_section
-from poise.reporting.markup import Markup, element, join
-from poise.reporting.measures import measures_section
-from poise.reporting.records import Results
+from poise.reporting.figures.frontier import frontier_section
+from poise.reporting.figures.measures import measures_section
+from poise.reporting.figures.strips import strips_section
+from poise.reporting.markup import Markup, document, element, join
 from poise.reporting.sections import (
     classes_section,
     corruptions_section,
@@ -21,7 +21,6 @@ from poise.reporting.sections import (
     recipes_section,
     table_section,
 )
-from poise.reporting.strips import strips_section
 from poise.reporting.tables import tables_of
 
 _SECTIONS = (frontier_section, strips_section, corruptions_section, classes_section, measures_section, curves_section)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poise.protocols import CORRUPTIONS
-from poise.reporting import plots
+from poise.corruptions.protocols import CORRUPTIONS
+from poise.records.recipe_text import pretty
+from poise.records.schema import Results
 from poise.reporting.captions import listed
+from poise.reporting.figures import curves as plots
 from poise.reporting.findings import class_accuracies, corruption_accuracies, corruption_gaps, facts_of, findings, pairs
-from poise.reporting.grid import Mark, differences_grid, main_grid
 from poise.reporting.markup import Markup, element, join
-from poise.reporting.numbers import DASH
-from poise.reporting.recipes import pretty
-from poise.reporting.records import Results
-from poise.reporting.tables import MAIN, Table
+from poise.reporting.rounding import DASH
+from poise.reporting.tables import MAIN, Mark, Table, differences_grid, main_grid
 
 _SAID = 12  # sentences above a table
 _SETS = 6  # test sets with bars per class; more would bury the rest

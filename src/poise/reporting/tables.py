@@ -1,4 +1,6 @@
-"""Tables as values: ours beside the paper's, with what the seeds can decide. `formats.py` writes them down.
+"""A table as rows of short strings: what text, Markdown, LaTeX and HTML have in common.
+
+Tables as values: ours beside the paper's, with what the seeds can decide. `formats.py` writes them down.
 
     arrow   significantly above or below the first method of its group
     bold    significantly better than every other method of its group that was run
@@ -11,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from poise.records.schema import Column, Published, Results, corruption_error, seen_and_unseen
 from poise.reporting.captions import caption_of, listed, notes_of
-from poise.reporting.columns import Column, corruption_error, seen_and_unseen
-from poise.reporting.records import Published, Results
+from poise.reporting.rounding import arrow, interval, spread
 from poise.reporting.statistics import Difference, Summary, corrected, paired, summary
 
 MAIN = "main"  # the name of an experiment's own table; its caption holds for the others too
@@ -137,3 +139,71 @@ def compare(results: Results, method: str, other: str, columns: Sequence[Column]
 def _scores(results: Results) -> list[str]:
     """The names of all test sets, in the order in which they were first met."""
     return list(dict.fromkeys(name for record in results.records for name in record.scores))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The content of a cell."""
+
+    text: str
+    bold: bool = False
+    paper: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A head of names with widths, what is under each, rows of as many marks, and the rows that a rule stands above."""
+
+    head: list[tuple[str, int]]
+    under: list[str]
+    rows: list[list[Mark]]
+    rules: frozenset[int]
+
+    def flat_head(self) -> list[str]:
+        """Both rows of the head as one."""
+        above = [name if place == 0 else f"{name}, paper" for name, width in self.head for place in range(width)]
+        return [name or below for name, below in zip(above, self.under, strict=True)]
+
+
+def main_grid(table: Table) -> Grid:
+    """Method and seeds, then per column ours and, where the paper has any number in it, the paper's."""
+    shown = [any(row.cells[place].paper for row in table.rows) for place in range(len(table.columns))]
+    head = [("", 1), ("", 1)] + [(_name(table, place), 1 + paper) for place, paper in enumerate(shown)]
+    under = ["method", "seeds"] + [word for paper in shown for word in (["ours", "paper"] if paper else ["ours"])]
+    rows = [_marks(row, shown) for row in table.rows]
+    return Grid(head, under, rows, _rules(list(table.rows)))
+
+
+def differences_grid(table: Table) -> Grid:
+    """Per method and column: the difference to the first of its group."""
+    rows = [row for row in table.rows if row.against and any(cell.difference for cell in row.cells)]
+    head = [("difference", 1)] + [(_name(table, place), 1) for place in range(len(table.columns))]
+    marks = [
+        [Mark(f"{row.method} − {row.against}"), *(Mark(interval(cell.difference)) for cell in row.cells)]  # noqa: RUF001
+        for row in rows
+    ]
+    return Grid(head, [""] * len(head), marks, _rules(rows))
+
+
+def _name(table: Table, place: int) -> str:
+    column = table.columns[place]
+    return f"{column.name} (lower is better)" if column.lower_is_better else column.name
+
+
+def _marks(row: Row, shown: list[bool]) -> list[Mark]:
+    marks = [Mark(row.method), Mark(str(len(row.seeds)))]
+    for cell, paper in zip(row.cells, shown, strict=True):
+        marks.append(Mark(_ours(cell, len(row.seeds)), cell.bold))
+        marks += [Mark(spread(cell.paper), paper=True)] if paper else []
+    return marks
+
+
+def _ours(cell: Cell, seeds: int) -> str:
+    """With the arrow, and the number of seeds where it is not that of the row."""
+    words = [spread(cell.ours), arrow(cell.difference)]
+    words += [f"({cell.ours.seeds} seeds)"] if cell.ours and cell.ours.seeds != seeds else []
+    return " ".join(word for word in words if word)
+
+
+def _rules(rows: list[Row]) -> frozenset[int]:
+    return frozenset(n for n in range(1, len(rows)) if rows[n].group != rows[n - 1].group)

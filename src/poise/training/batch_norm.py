@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from poise.distributed import total, world_size
-from poise.training.errors import TrainingError
+from poise.errors import TrainingError
 
 
 class SyncBatchNorm(_BatchNorm):

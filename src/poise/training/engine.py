@@ -9,12 +9,22 @@ A graph holds the data's augmentation, the objective, the optimizer and the aver
 step to step lies in tables on the device (rows, learning rate, weight), which the graph reads at a counter that it
 moves on itself: a step costs the host one call. There is one graph for the steps in which the weight is 0 and one for
 the others, for every width of a batch; they share their memory, since nothing but weights goes from one to the next.
+
+Tables on the device: what changes from step to step, read by a step at a counter that it moves on itself.
+
+TrainStep: a model and its objective as one module, the thing to wrap in DistributedDataParallel.
+
+An objective runs the model several times and takes a gradient in between. Inside one forward of a wrapped TrainStep,
+all of that is one pass to DDP:
+
+    step = DistributedDataParallel(TrainStep(model, objective))
+    step(x, y, number).total.backward()
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,16 +32,96 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from poise.checks import require_part
 from poise.classifier import retainable
-from poise.data.loader import Loader, epoch_seed
+from poise.data.loading.resident import Loader, epoch_seed
 from poise.distributed import as_first, mean_over_processes, rank, world_size
-from poise.objectives.objective import Objective, switched_off, weight_of, with_weight
+from poise.errors import TrainingError
+from poise.objectives.objective import Loss, Objective, switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
+from poise.tokens import Input
 from poise.training.average import Average
-from poise.training.errors import TrainingError
 from poise.training.plan import Plan
-from poise.training.step import TrainStep, over_processes
-from poise.training.tables import Tables
+
+_MOST_PARTS = 4
+
+
+class Tables:
+    """What changes from step to step, and what a step leaves, on the device; a counter says which step it is."""
+
+    def __init__(self, steps: int, batch: int, replicas: int, device: torch.device) -> None:
+        self.rows = torch.zeros(steps, batch, dtype=torch.int64, device=device)
+        self.rates, self.weights = torch.zeros(2, steps, device=device).unbind()
+        self.log = torch.zeros(steps, _MOST_PARTS, replicas, device=device)
+        self.counter = torch.zeros(1, dtype=torch.int64, device=device)
+
+    def fill(self, rows: Tensor, rates: list[float], weights: list[float]) -> None:
+        self.rows.copy_(rows)
+        self.rates.copy_(torch.tensor(rates))
+        self.weights.copy_(torch.tensor(weights))
+        self.counter.zero_()
+
+    def go_on(self, done: Tensor) -> None:
+        """From the step after those whose parts these are."""
+        self.log[: len(done)] = done.to(self.log.device)
+        self.counter.fill_(len(done))
+
+    def now(self, table: Tensor) -> Tensor:
+        """The row of this step."""
+        return table.index_select(0, self.counter)[0]
+
+    def note(self, parts: Iterable[Tensor | float]) -> None:
+        """Write down the parts of a loss, and go on to the next step."""
+        replicas = self.log.shape[2]
+        values = [torch.as_tensor(part, device=self.log.device).float().expand(replicas) for part in parts]
+        values += [self.log.new_zeros(replicas)] * (_MOST_PARTS - len(values))
+        self.log.index_copy_(0, self.counter, torch.stack(values)[None])
+        self.counter += 1
+
+    def snapshot(self) -> Callable[[], None]:
+        counter = self.counter.clone()
+
+        def undo() -> None:
+            self.counter.copy_(counter)
+
+        return undo
+
+
+class TrainStep(nn.Module):
+    """objective(model, ...) as the forward of one module."""
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model={model!r} must be a torch.nn.Module, not a {type(model).__name__}")
+        require_part("objective", objective)
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    def forward(self, x: Input, y: Tensor, step: int | None = None, **options: Any) -> Loss:
+        """The objective's loss; `options` are its generator, scaler and given."""
+        return self.objective(self.model, x, y, step, **options)  # type: ignore[arg-type]
+
+
+def over_processes(step: TrainStep) -> nn.Module:
+    """A step wrapped in DDP, whose buckets are settled: the same after every start.
+
+    DDP lays its buckets out once more after its first backward pass, in the order in which the gradients came. What
+    more than two processes add up depends on that layout in the last bit, so a run that goes on would end beside one
+    that never stopped. Here the first pass is over before a run begins: it touches every weight, in the order of the
+    model, and changes none.
+    """
+
+    def touch() -> Any:
+        return sum(each.sum() for each in step.parameters() if each.requires_grad)
+
+    wrapped = nn.parallel.DistributedDataParallel(step)
+    step.forward = touch  # type: ignore[method-assign, assignment]
+    wrapped().backward()
+    del step.forward
+    step.zero_grad(set_to_none=True)
+    return wrapped
+
 
 _WARM_UP = 3
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from poise.classifier import Classifier
-from poise.data.loader import Batches, DeviceLoader, Resident
+from poise.data.loading.resident import Batches, DeviceLoader, Resident
 from poise.objectives.contrast import Contrast
 from poise.objectives.objective import Loss, Objective, switched_off, weight_at
 from poise.schedules import Ramp, Schedule

@@ -21,16 +21,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from poise.data.loader import Loader
+from poise.data.loading.resident import Loader
 from poise.distributed import agreed, lost_another, share, world_size
+from poise.errors import TrainingError, out_of_time
 from poise.objectives.objective import Objective
 from poise.training.average import Average
 from poise.training.batch_norm import synchronised
-from poise.training.checkpoint import Checkpoint, newest, restore
-from poise.training.compiling import compiled, compiles, uncompiled
+from poise.training.checkpoint import Checkpoint, Entry, Keeper, newest, order_of, restore
 from poise.training.engine import Engine
-from poise.training.errors import TrainingError, out_of_time
-from poise.training.keeper import Entry, Keeper, order_of
+from poise.training.kernels.compiling import compiled, compiles, uncompiled
 from poise.training.plan import Plan
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import torch
 from torch import nn
 
-from poise.choices import require_choice
+from poise.checks import require_choice
 from poise.schedules import Schedule
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]

@@ -1,0 +1,1 @@
+"""What an audit is given: models, weights, pictures, tables, texts."""

@@ -1,0 +1,183 @@
+"""Sentences by a word: a TSV, CSV or JSONL file, or a set of the cache; and the tokenizers that read them.
+
+Axes: B sentences, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from poise.auditing.inputs.batches import Batch
+from poise.auditing.inputs.examples import Columns, read_rows
+from poise.auditing.inputs.models import library
+from poise.checks import install
+from poise.data.sets.cache import path_of
+from poise.errors import AuditError
+from poise.tokens import Tokens
+
+SETS = ("sst2",)
+_TEXT, _LABEL = ("text", "sentence", "content", "review"), ("label", "labels", "class", "target")
+_BATCH = 16
+
+
+class Tokenizer(Protocol):
+    """Sentences to Tokens, and ids to words."""
+
+    def encode(self, sentences: Sequence[str]) -> Tokens: ...
+
+    def lengths(self, sentences: Sequence[str]) -> list[int]:
+        """How many tokens each has before it is cut."""
+
+    def word(self, number: int) -> str: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Sentences with labels and columns."""
+
+    name: str
+    sentences: list[str]
+    labels: list[int]
+    columns: Columns
+    classes: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def batches(self, rows: Sequence[int], tokenizer: Tokenizer, size: int = _BATCH) -> Iterator[Batch]:
+        """These rows, in this order."""
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            columns = {name: [values[row] for row in part] for name, values in self.columns.items()}
+            tokens = tokenizer.encode([self.sentences[row] for row in part])
+            y = torch.tensor([self.labels[row] for row in part])
+            yield Batch(tokens, y, columns, sources=[f"row {row}" for row in part])
+
+
+@dataclass(frozen=True, eq=False)
+class HuggingFaceTokenizer:
+    """One of transformers."""
+
+    inner: Any
+    max_length: int
+
+    def encode(self, sentences: Sequence[str]) -> Tokens:
+        if self.inner.pad_token is None:
+            self.inner.pad_token = self.inner.eos_token
+        found = self.inner(
+            list(sentences),
+            padding=True,
+            truncation=True,
+            max_length=self.max_length,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
+        )
+        special = found["special_tokens_mask"].bool() & found["attention_mask"].bool()
+        return Tokens(found["input_ids"], found["attention_mask"], special, self.inner.pad_token_id or 0)
+
+    def lengths(self, sentences: Sequence[str]) -> list[int]:
+        return [len(ids) for ids in self.inner(list(sentences), truncation=False)["input_ids"]]
+
+    def word(self, number: int) -> str:
+        return str(self.inner.convert_ids_to_tokens(number)).replace("Ġ", "").replace("▁", "")
+
+
+@dataclass(frozen=True, eq=False)
+class FastTokenizer:
+    """One of the package tokenizers: tokenizer.json, or the vocab.txt of BERT."""
+
+    inner: Any
+    max_length: int
+
+    def encode(self, sentences: Sequence[str]) -> Tokens:
+        self.inner.enable_truncation(self.max_length)
+        self.inner.no_padding()
+        rows = self.inner.encode_batch(list(sentences))
+        length = max(1, max(len(row.ids) for row in rows))
+        ids, special = (
+            torch.zeros(len(rows), length, dtype=torch.long),
+            torch.zeros(len(rows), length, dtype=torch.bool),
+        )
+        for place, row in enumerate(rows):
+            ids[place, : len(row.ids)] = torch.tensor(row.ids, dtype=torch.long)
+            special[place, : len(row.ids)] = torch.tensor(row.special_tokens_mask, dtype=torch.bool)
+        mask = torch.arange(length)[None] < torch.tensor([len(row.ids) for row in rows])[:, None]
+        return Tokens(ids, mask, special)
+
+    def lengths(self, sentences: Sequence[str]) -> list[int]:
+        self.inner.no_truncation()
+        self.inner.no_padding()
+        return [len(row.ids) for row in self.inner.encode_batch(list(sentences))]
+
+    def word(self, number: int) -> str:
+        return str(self.inner.id_to_token(number))
+
+
+def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
+    """A folder of Hugging Face, a tokenizer.json, or a vocab.txt."""
+    if path.is_dir():
+        try:
+            auto = library().AutoTokenizer
+            return HuggingFaceTokenizer(
+                auto.from_pretrained(path, local_files_only=True, trust_remote_code=False), max_length
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise AuditError(f"{path} has no tokenizer that can be loaded: {str(error).splitlines()[0]}") from None
+    try:
+        import tokenizers
+    except ModuleNotFoundError:
+        raise AuditError(f"tokenizers is missing: {install('text')}") from None
+    if not path.is_file():
+        raise AuditError(
+            f"{path} is neither a file nor a folder: name a tokenizer.json, a vocab.txt or a Hugging Face folder"
+        )
+    try:
+        inner: Any = (
+            tokenizers.BertWordPieceTokenizer(str(path), lowercase=True)
+            if path.suffix == ".txt"
+            else tokenizers.Tokenizer.from_file(str(path))
+        )
+    except Exception as error:  # the package raises bare exceptions
+        raise AuditError(f"{path} is not a tokenizer: {error}") from None
+    return FastTokenizer(inner, max_length)
+
+
+def is_text(source: str) -> bool:
+    """Whether the word means sentences."""
+    return source in SETS or Path(source).suffix in (".tsv", ".csv", ".jsonl", ".ndjson")
+
+
+def open_texts(source: str, text: str | None, label: str | None, classes: Sequence[str]) -> Texts:
+    """The sentences of a file; labels are whole numbers, or names of classes."""
+    path = path_of("sst2", "dev.tsv") if source in SETS else Path(source)
+    columns = read_rows(path)
+    sentence_column = _column(columns, text, _TEXT, path, "--text-column")
+    label_column = _column(columns, label, _LABEL, path, "--label-column")
+    words = columns[label_column]
+    names = list(classes) or ([] if all(map(_whole, words)) else sorted(set(words)))
+    places = {name: place for place, name in enumerate(names)}
+    labels = [int(word) if _whole(word) else places.get(word, -1) for word in words]
+    if -1 in labels:
+        raise AuditError(
+            f"{path}: {words[labels.index(-1)]!r} is not a class of the model: it has {', '.join(names)[:120]}"
+        )
+    rest = {name: values for name, values in columns.items() if name not in (sentence_column, label_column)}
+    name = "SST-2 (dev)" if source in SETS else path.name
+    return Texts(name, columns[sentence_column], labels, rest, names)
+
+
+def _whole(word: str) -> bool:
+    return word.strip().isdigit()
+
+
+def _column(columns: Columns, wanted: str | None, usual: Sequence[str], path: Path, option: str) -> str:
+    names = [wanted] if wanted is not None else list(usual)
+    found = next((name for name in names if name in columns), None)
+    if found is None:
+        raise AuditError(f"{path} has the columns {', '.join(columns)}: say which one with {option}")
+    return found

@@ -1,0 +1,156 @@
+"""Poise's own checkpoints and kept models: tensors in safetensors, the network in the file's header or, of a
+checkpoint, in the recipe of the run beside it.
+
+Weights from a file: safetensors by default, pickles only if the user trusts them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import torch
+from torch import Tensor, nn
+
+from poise.checks import install
+from poise.errors import AuditError
+from poise.models.saved import NETWORKS, network_in
+
+_INSIDE = ("state_dict", "model", "model_state_dict", "weights")
+_PREFIXES = ("module.", "_orig_mod.")
+
+
+def load_weights(path: Path, trust: bool) -> dict[str, Tensor]:
+    """Tensors by name, without the prefixes that wrappers leave; Poise's own checkpoints give their model."""
+    tensors = read_safetensors(path) if path.suffix == ".safetensors" else _from_pickle(path, trust)
+    ours = {name.removeprefix("model/"): value for name, value in tensors.items() if name.startswith("model/")}
+    tensors = ours or tensors
+    for prefix in _PREFIXES:
+        if tensors and all(name.startswith(prefix) for name in tensors):
+            tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
+    if not tensors:
+        raise AuditError(f"{path} holds no weights")
+    return tensors
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """All tensors of a file; an AuditError if it is not there, or damaged."""
+    try:
+        from safetensors.torch import load_file
+    except ModuleNotFoundError:
+        raise AuditError(f"safetensors is missing: {install('experiments')}") from None
+    if not path.is_file():
+        raise AuditError(f"{path} is not a file")
+    try:
+        return load_file(path)
+    except Exception as error:  # whatever a damaged file makes a reader raise
+        raise AuditError(f"{path} cannot be read as safetensors: {error}") from None
+
+
+def unpickled(path: Path, trust: bool) -> Any:
+    """What a pickle holds; unpickling runs code of the file, so the user must have said that it is trusted."""
+    if not path.is_file():
+        raise AuditError(f"{path} is not a file")
+    with path.open("rb") as stream:
+        start = stream.read(2)
+    if start != b"PK" and start[:1] != b"\x80":
+        raise AuditError(
+            f"{path} holds neither weights nor a model: it is neither a safetensors file nor a pickle of torch"
+        )
+    program = _is_torchscript(path)
+    if program and not trust:
+        raise AuditError(
+            f"{path} is a program of TorchScript, which hides a model's layers: give the Python model that it was made "
+            "from, as file.py:function; one that has embed and head can be run with --trust"
+        )
+    if not trust:
+        raise AuditError(f"{path} is a pickle, which can run code: convert it to safetensors, or say --trust")
+    try:
+        if program:
+            return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
+        return torch.load(path, map_location="cpu", weights_only=False)
+    except Exception as error:  # whatever a damaged file makes a reader raise
+        raise AuditError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _is_torchscript(path: Path) -> bool:
+    """Its archives hold constants beside the data; torch unpickles no Python from them, but what they say is run."""
+    try:
+        with ZipFile(path) as archive:
+            return any(name.endswith("/constants.pkl") for name in archive.namelist())
+    except (BadZipFile, OSError):
+        return False
+
+
+def _from_pickle(path: Path, trust: bool) -> dict[str, Tensor]:
+    found = unpickled(path, trust)
+    for name in _INSIDE:
+        if isinstance(found, dict) and isinstance(found.get(name), dict):
+            found = found[name]
+    if hasattr(found, "state_dict"):
+        found = found.state_dict()
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise AuditError(f"{path} holds no weights by name")
+    return found
+
+
+def poise_model(path: Path, network: str | None) -> nn.Module:
+    """The network of a file, or of the kept model or newest checkpoint in the folder of a run."""
+    file = _newest(path) if path.is_dir() else path
+    weights = load_weights(file, trust=False)
+    try:
+        model = build(network or network_in(file) or _recipe(file))
+    except AuditError as error:
+        raise error if network else AuditError(f"{file}: {error}") from None
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise AuditError(f"{file} holds the weights of another network: {reason}") from None
+    return model
+
+
+def _newest(run: Path) -> Path:
+    found = [*sorted(run.glob("checkpoint-*.safetensors")), *run.glob("model.safetensors")]
+    if not found:
+        raise AuditError(
+            f"{run} has neither config.json (Hugging Face) nor model.safetensors or checkpoint-*.safetensors (Poise)"
+        )
+    return found[-1]
+
+
+def build(network: str) -> nn.Module:
+    """A network of Poise from its words, such as "LeNet(num_classes=15)"; only literals are read."""
+    known = ", ".join(NETWORKS)
+    invalid = AuditError(f"invalid network {network!r}: write it as LeNet(num_classes=10); there are {known}")
+    try:
+        call = ast.parse(network, mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise invalid
+        settings = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+        values = [ast.literal_eval(value) for value in call.args]
+        make = NETWORKS[call.func.id]
+    except (SyntaxError, ValueError, KeyError):
+        raise invalid from None
+    try:
+        return make(*values, **settings)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise AuditError(f"{network!r} cannot be built: {error}") from None
+
+
+def _recipe(checkpoint: Path) -> str:
+    """The network in the recipe of the run that wrote the checkpoint."""
+    for name in ("record.json", "recipe.json"):
+        try:
+            recipe: Any = json.loads((checkpoint.parent / name).read_text())["recipe"]
+            tree = ast.parse(recipe, mode="eval").body
+        except (OSError, ValueError, KeyError, TypeError, SyntaxError):
+            continue
+        for word in tree.keywords if isinstance(tree, ast.Call) else []:
+            if word.arg == "network":
+                return ast.unparse(word.value)
+    example = "--network 'resnet56(num_classes=10)'"
+    raise AuditError(f"neither it nor a recipe beside it names its network: give it, such as {example}")

@@ -1,0 +1,1 @@
+"""The numbers of an audit, with intervals and tests over examples."""

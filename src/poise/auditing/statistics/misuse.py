@@ -1,0 +1,160 @@
+"""What the labels would reward and the model does not do: features that are left unused, or used too much.
+
+A model's own utility cannot show what it is blind to: where s_j = 0, u_j = 0. But then its errors go with the feature.
+Which errors, and with which z, is told in families.py; p counts all that was tried, and is doubled for two families.
+Probabilities are first brought to the temperature that fits best, or every overconfident model would seem to overuse
+everything.
+
+    gain = 1 - min over t of loss(logits + t v d) / loss(logits)     what one weight on v, along d, would take off
+
+That says that something is wrong with the feature, not what. What is wrong is measured by taking the feature away
+(effects.py). An error may also go with a feature only because that one stands beside the culprit: where the model goes
+the wrong way with some, be they significant or not, others are unused only if the errors go with them still when those
+are taken away.
+
+Features must stand at fixed places (units.py), or be words; in photographs that are not aligned, nothing will be found.
+
+Axes: N examples, L classes, J units, M examples that were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from poise.auditing.statistics.errors_by_feature import (
+    CONSTANT,
+    LEAST_EXAMPLES,
+    Push,
+    Removing,
+    exceptions,
+    loss_of,
+    measured_effect,
+    overall,
+    softmax,
+    temperature,
+)
+
+LEVEL = 0.01
+LEAST_GAIN = 0.05  # of the mean loss
+_SHOWN = 5
+_FURTHEST = 8.0  # Newton steps
+_WORTH_FITTING = 0.2  # p
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A feature that goes with the model's errors.
+
+    kind     "unused", "overused" or "unclear".
+    label    the class whose errors it goes with; None where it goes with those of all classes.
+    gain     the share of the mean loss that one weight on this feature would take off; 0 where p is .2 or more.
+    p        of the permutation test, over all features and classes tried.
+    use      the model's own use of the feature, relative to that weight: 0 is none, below 0 the wrong way.
+    without  the share of the mean loss that goes when the feature is taken away; below 0 the loss grows.
+    Both are None where they were not measured: only of what counts.
+    """
+
+    kind: str
+    unit: int
+    name: str
+    label: int | None
+    z: float
+    gain: float
+    p: float
+    use: float | None = None
+    without: float | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is significant and large enough to matter."""
+        return self.p < LEVEL and self.gain >= LEAST_GAIN
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def leftover(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    values: np.ndarray,
+    removing: Removing,
+    names: Sequence[str],
+    seed: int = 0,
+) -> list[Leftover]:
+    """The features that go with the errors most, at most five; none where there are too few examples to tell.
+
+    logits [N, L], labels [N], values [N, J]; `removing` gives the logits without some of the features.
+    """
+    warmth = temperature(logits, labels)
+    hits = _hits(logits / warmth, labels, values, names, seed)
+
+    def effect(one: Leftover, push: Push) -> Leftover:
+        kind, use, without = measured_effect(logits, labels, push, removing, one.unit, warmth)
+        return replace(one, kind=kind, use=use, without=without)
+
+    found = [effect(one, push) if one.counts else one for one, push in hits]
+    unused = [one.unit for one in found if one.kind == "unused"]
+    if not unused:
+        return found
+    culprits = [one.unit for one in found if one.kind != "unused" and (one.use or 0.0) < 0]
+    doubtful = [effect(one, push) for one, push in hits if not one.counts and one.gain >= LEAST_GAIN]
+    culprits += [one.unit for one in doubtful if one.kind == "overused"]
+    still = _still(labels, values, removing.without(culprits), names, seed, unused) if culprits else unused
+    return [replace(o, kind="unclear") if o.kind == "unused" and o.unit not in still else o for o in found]
+
+
+def _still(
+    labels: np.ndarray, values: np.ndarray, left: np.ndarray, names: Sequence[str], seed: int, asked: Sequence[int]
+) -> set[int]:
+    """Those of which the errors go with them when the logits are `left`."""
+    known = labels[: len(left)]
+    hits = _hits(left / temperature(left, known), known, values[: len(left)], names, seed, asked)
+    return {one.unit for one, _ in hits if one.counts}
+
+
+def _hits(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    values: np.ndarray,
+    names: Sequence[str],
+    seed: int,
+    asked: Sequence[int] = (),
+) -> list[tuple[Leftover, Push]]:
+    """Those with the largest |z|, or those asked for, the surest first, each with the change of the logits it wants."""
+    usable = np.flatnonzero(values.std(0) > CONSTANT)
+    if len(labels) < LEAST_EXAMPLES or not len(usable):
+        return []
+    p, loss = softmax(logits), max(float(loss_of(logits, labels).mean()), 1e-9)
+    found: dict[int, tuple[Leftover, Push]] = {}
+    for tests in (overall(p, labels, values[:, usable], seed), exceptions(p, labels, values[:, usable], seed)):
+        if tests is None:
+            continue
+        order = np.argsort(-tests.strength.max(0), kind="stable")
+        for column in [c for c in order if usable[c] in asked] if asked else order[:_SHOWN]:
+            unit, row = int(usable[column]), int(tests.strength[:, column].argmax())
+            beaten = (1 + int((tests.chance >= tests.strength[row, column]).sum())) / (1 + len(tests.chance))
+            push = Push(values[:, unit], tests.step(row, column), tests.inside[row])
+            z, p_value = float(tests.z[row, column]), min(1.0, 2 * beaten)
+            best = _furthest(logits, labels, push) if p_value < _WORTH_FITTING else 0.0
+            gain = max(0.0, 1 - float(loss_of(logits + best * push.wanted(), labels).mean()) / loss)
+            one = Leftover("unclear", unit, names[unit], tests.labels[row], z, gain, p_value)
+            if unit not in found or (one.p, -abs(one.z)) < (found[unit][0].p, -abs(found[unit][0].z)):
+                found[unit] = one, replace(push, step=best * push.step)
+    return sorted(found.values(), key=lambda pair: (pair[0].p, -abs(pair[0].z)))[: len(asked) or _SHOWN]
+
+
+def _furthest(logits: np.ndarray, labels: np.ndarray, push: Push) -> float:
+    """The t of least loss of logits + t v d, between 0 and 8 Newton steps, by golden section: it is convex."""
+    low, high, part = 0.0, _FURTHEST, (5**0.5 - 1) / 2
+    wanted = push.wanted()
+    for _ in range(20):
+        left, right = high - part * (high - low), low + part * (high - low)
+        if loss_of(logits + left * wanted, labels).mean() < loss_of(logits + right * wanted, labels).mean():
+            high = right
+        else:
+            low = left
+    return (low + high) / 2

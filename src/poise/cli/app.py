@@ -1,0 +1,93 @@
+"""The command line: it gathers the commands, and starts without torch.
+
+Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call was wrong, 130 it was interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from poise import __version__
+from poise.checks import TORCH, is_torch
+from poise.cli import reproduce
+from poise.cli.audit import audit
+from poise.cli.bench import bench
+from poise.cli.corrupt import corrupt
+from poise.cli.data import data
+from poise.cli.output import Command, Group
+from poise.cli.report import report
+from poise.cli.sweep import sweep
+from poise.cli.table import table
+from poise.errors import DataError
+from poise.io.json_files import printable
+
+app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, help="Feature contrastive learning.")
+app.add_typer(data, name="data")
+app.command("list", cls=Command)(reproduce.list_experiments)
+app.command(cls=Command)(reproduce.reproduce)
+app.command(cls=Command)(reproduce.run)
+app.command(cls=Command)(sweep)
+app.command(cls=Command)(table)
+app.command(cls=Command)(report)
+app.command(cls=Command)(audit)
+app.command(cls=Command)(corrupt)
+app.command(cls=Command)(bench)
+
+
+def _say_version(asked: bool) -> None:
+    """Torch's is read from its package, which is not imported."""
+    if asked:
+        from importlib import metadata
+
+        try:
+            torch = f"torch {metadata.version('torch')}"
+        except metadata.PackageNotFoundError:
+            torch = "torch is missing"
+        typer.echo(f"poise {__version__}, {torch}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the versions of Poise and torch."),
+    ] = False,
+) -> None:
+    """What goes before a command."""
+
+
+def run() -> None:
+    """The whole command, with failures as one sentence."""
+    try:
+        _run()
+    except SystemExit as end:
+        raise SystemExit(printable(end.code) if isinstance(end.code, str) else end.code) from None
+
+
+def _run() -> None:
+    _leave_pipes_plain()
+    try:
+        app()
+    except DataError as error:
+        sys.exit(f"poise: {error}")
+    except ModuleNotFoundError as error:
+        if not is_torch(error):
+            raise
+        sys.exit(f"poise: this command {TORCH}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO) or error.filename is not None:
+            raise
+        sys.exit(f"poise: the output cannot be written: {error.strerror}")
+
+
+def _leave_pipes_plain() -> None:
+    """On GitHub's runners the command line's library writes colours into pipes; only who asks for them has them."""
+    asked = any(os.environ.get(name) for name in ("FORCE_COLOR", "PY_COLORS"))
+    if os.environ.get("GITHUB_ACTIONS") and not asked:
+        os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"

@@ -1,0 +1,115 @@
+"""`poise audit`: does a trained model's sensitivity follow utility? A verdict, a page and a JSON file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from poise.cli.completion import complete_audit_corruptions, complete_audit_data
+from poise.cli.output import Quiet
+from poise.cli.reproduce import Device
+from poise.cli.stopping import ending_at_once
+
+Words: TypeAlias = list[str] | None
+_MODELS = "torchvision:NAME, timm:NAME, a Hugging Face folder, a Poise checkpoint, or module:function."
+_DATA = "A folder of class folders, .npz, .npy, .tsv, .csv, .jsonl, or mnist, cifar10, sst2 and others."
+Models = Annotated[list[str], typer.Argument(metavar="MODEL [MODEL]", help=_MODELS)]
+Data = Annotated[str, typer.Option(help=_DATA, autocompletion=complete_audit_data)]
+Out = Annotated[Path, typer.Option(help="The folder for the page and the JSON file.")]
+Examples = Annotated[
+    int | None,
+    typer.Option(
+        min=2, metavar="N", help="How many to measure. By default 1000; on a CPU 100 pictures, 300 sentences."
+    ),
+]
+Weights = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="A file of weights. Repeat for a second model.")
+]
+Head = Annotated[str | None, typer.Option(help="Name of the last layer, if it is not found automatically.")]
+Network = Annotated[str | None, typer.Option(help="Network of a checkpoint without a recipe, such as LeNet(10).")]
+Normalize = Annotated[str | None, typer.Option(help="How the model wants pictures normalized: none, imagenet or half.")]
+Size = Annotated[
+    int | None, typer.Option(min=16, metavar="N", help="Size of pictures from a folder. By default the model's.")
+]
+Labels = Annotated[Path | None, typer.Option(help="An .npy of labels for an .npy of pictures.")]
+Classes = Annotated[Path | None, typer.Option(help="A file with the names of the model's classes, one per line.")]
+Metadata = Annotated[Path | None, typer.Option(help="A table with a row per picture. Its columns make slices.")]
+Tokenizer = Annotated[Path | None, typer.Option(help="tokenizer.json, vocab.txt, or a Hugging Face folder.")]
+Column = Annotated[str | None, typer.Option(help="Name of this column in a table of sentences.")]
+Length = Annotated[int, typer.Option(min=4, metavar="N", help="Most tokens of a sentence.")]
+Sentence = Annotated[Words, typer.Option(metavar="TEXT", help="A sentence to show. Repeat for more.")]
+Sentences = Annotated[Path | None, typer.Option(help="A file of sentences to show, one per line.")]
+Slices = Annotated[
+    Words, typer.Option("--slice", metavar="COLUMN", help="Slice by this column only. Repeat for more. By default all.")
+]
+Reference = Annotated[str | None, typer.Option(help="Take utility from this model, as the truth.")]
+Beside = Annotated[
+    list[Path] | None, typer.Option(metavar="DIR", help="The folder of another audit to show on the page.")
+]
+Corruptions = Annotated[
+    str,
+    typer.Option(help="fast, all, none, or names separated by commas.", autocompletion=complete_audit_corruptions),
+]
+Probes = Annotated[
+    int, typer.Option(min=2, metavar="N", help="Probes of the sensitivity. More are slower and more exact.")
+]
+Strength = Annotated[
+    list[float] | None,
+    typer.Option(metavar="NUMBER", help="Strength of noise: a sigma, or a fraction of tokens. Repeat for more."),
+]
+FailIf = Annotated[
+    Words, typer.Option(metavar="TEXT", help="Exit with 1 if this holds: noise_accuracy<0.6. Repeat for more.")
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed for the choice of examples and the noise.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Allow unpickling weights, which can run code.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
+
+
+def audit(
+    models: Models,
+    data: Data,
+    out: Out = Path("audit"),
+    examples: Examples = None,
+    weights: Weights = None,
+    head: Head = None,
+    network: Network = None,
+    normalize: Normalize = None,
+    size: Size = None,
+    labels: Labels = None,
+    classes: Classes = None,
+    metadata: Metadata = None,
+    tokenizer: Tokenizer = None,
+    text_column: Column = None,
+    label_column: Column = None,
+    max_length: Length = 128,
+    sentence: Sentence = None,
+    sentences: Sentences = None,
+    slices: Slices = None,
+    reference: Reference = None,
+    beside: Beside = None,
+    corruptions: Corruptions = "fast",
+    probes: Probes = 16,
+    strength: Strength = None,
+    fail_if: FailIf = None,
+    device: Device = "auto",
+    seed: Seed = 0,
+    trust: Trust = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Find out whether a model is over-robust or brittle, or whether its sensitivity follows utility.
+
+    poise audit timm:resnet50 --weights resnet50.safetensors --data photos/
+
+    poise audit my_bert/ --data reviews.tsv --sentence "not bad at all"
+
+    poise audit before.py:model after.py:model --data test.npz --fail-if "noise_accuracy<0.6"
+    """
+    order = dict(locals())
+    with ending_at_once("interrupted before anything was measured; nothing was written"):
+        from poise.auditing.inputs.fitting import Order
+        from poise.cli.run_audit import carry_out
+
+    carry_out(Order(**order))

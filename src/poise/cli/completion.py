@@ -1,0 +1,58 @@
+"""What a shell completes. Nothing here imports torch or numpy: a shell asks at every press of TAB."""
+
+from __future__ import annotations
+
+import typer
+
+from poise.corruptions.protocols import CORRUPTIONS
+from poise.recipes import names as titles
+
+
+def complete_experiments() -> list[str]:
+    """The experiments and their parts."""
+    return [*titles.names(), *titles.WHOLE]
+
+
+def complete_methods(ctx: typer.Context) -> list[str]:
+    """Those of the experiments that are typed already; of all experiments where none is, or a file of the user's.
+
+    Before an option without its value, what is typed is not yet sorted into parameters: it is in ctx.args.
+    """
+    return titles.methods([*(ctx.params.get("names") or []), *ctx.args])
+
+
+def data_sets() -> list[str]:
+    from poise.data.sets.catalogue import CATALOGUE
+
+    return list(CATALOGUE)
+
+
+def complete_audit_data() -> list[str]:
+    return ["mnist", "cifar10", "cifar100", "synthetic-mnist", "sst2"]
+
+
+def complete_corrupt_sources() -> list[str]:
+    return ["cifar10", "cifar100"]
+
+
+def complete_corruptions() -> list[str]:
+    return list(CORRUPTIONS)
+
+
+def complete_audit_corruptions(incomplete: str) -> list[str]:
+    """Names are separated by commas, so what stands before the last one is kept."""
+    before, comma, _ = incomplete.rpartition(",")
+    kinds = [] if comma else ["fast", "all", "none"]
+    return [*kinds, *(f"{before}{comma}{name}" for name in CORRUPTIONS if name not in before.split(","))]
+
+
+def complete_bench_cases() -> list[str]:
+    return ["lenet", "resnet56"]
+
+
+def complete_devices() -> list[str]:
+    return ["auto", "cpu", "cuda"]
+
+
+def complete_corrupt_devices() -> list[str]:
+    return ["cpu", "cuda"]

@@ -1,0 +1,73 @@
+"""`poise corrupt`: a corrupted copy of a set, an array or a folder of pictures; or a contact sheet of one picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poise.cli.completion import complete_corrupt_devices, complete_corrupt_sources, complete_corruptions
+from poise.cli.output import Json, Quiet
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="cifar10, cifar100, a folder of pictures, a picture, or an .npy [N, H, W, 3].",
+        autocompletion=complete_corrupt_sources,
+    ),
+]
+Corruptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Name of a corruption. Repeat for more. By default all 19.",
+        autocompletion=complete_corruptions,
+    ),
+]
+
+
+def corrupt(
+    source: Source,
+    out: Annotated[Path | None, typer.Option(help="A new folder, or one to continue.")] = None,
+    sheet: Annotated[
+        Path | None, typer.Option(help="Instead of a copy, write one picture under every corruption, as PNG or JPEG.")
+    ] = None,
+    corruption: Corruptions = None,
+    severity: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="1 to 5. Repeat for more. By default all.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="cifar, tiny or imagenet. For arrays, by default chosen by size.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed for the random draws.")] = 0,
+    libraries: Annotated[
+        str, typer.Option(help="2018, with which the sets were published, or today. Concerns four corruptions.")
+    ] = "2018",
+    jpeg: Annotated[
+        bool | None, typer.Option(help="Write JPEG of quality 85, as in ImageNet-C. By default for its profile.")
+    ] = None,
+    resize: Annotated[bool, typer.Option(help="Crop and resize pictures as in the profile's data set.")] = True,
+    labels: Annotated[Path | None, typer.Option(help="An .npy of labels for an .npy of images.")] = None,
+    image: Annotated[int, typer.Option(help="Number of the picture for --sheet.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.", autocompletion=complete_corrupt_devices)] = "cpu",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Corrupt images as CIFAR-10-C and ImageNet-C were made.
+
+    The same bits as the original code under the libraries with which CIFAR-10-C was published (ImageMagick of before
+    October 2019, IJG's libjpeg 9c, SciPy before 1.6), or with --libraries today under those of today; the random draws
+    are our own. JPEG files are encoded by the Pillow that is installed.
+
+    poise corrupt cifar10 --out CIFAR-10-C --device cuda
+
+    poise corrupt photos --out photos-C --profile imagenet --corruption fog --severity 3
+
+    poise corrupt cifar10 --sheet sheet.png
+    """
+    from poise.cli.run_corrupt import Order, carry_out
+
+    making = (corruption, severity, profile, seed, libraries, jpeg, resize)
+    carry_out(Order(source, out, sheet, *making, labels, image, device, quiet, json))

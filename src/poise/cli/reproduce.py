@@ -1,0 +1,283 @@
+"""`poise list`, `poise reproduce NAME` and `poise run FILE`: experiments, from a recipe to records.
+
+What `poise reproduce` and `poise run` say in the end.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from poise.checks import require_known
+from poise.cli.completion import complete_devices, complete_experiments, complete_methods
+from poise.cli.options import Address, Engine, GpusPerRun, Seeds, Way, cluster_of
+from poise.cli.output import Json, Quiet, apart, told, usage
+from poise.cli.progress import bars
+from poise.cli.stopping import ended_like_ctrl_c
+
+
+def say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
+    """Per experiment its folder, what is finished and how much is left; in JSON one document, a list if of several."""
+    if json:
+        found = [
+            {"folder": str(f), "records": [str(path) for path in r], "left": left} for f, (r, left) in done.items()
+        ]
+        typer.echo(dumps(found[0] if len(found) == 1 else found))
+        return
+    for folder, (records, left) in done.items():
+        typer.echo(
+            f"{folder}: {len(records)} finished" + (f"; {left} left, run the same command to continue" if left else "")
+        )
+
+
+def say_what_has_no_weights(records: list[Path]) -> None:
+    """Of finished runs, to stderr: they were asked for, and cannot be obtained."""
+    from poise.running.record import has_weights
+
+    if bare := [record for record in records if not has_weights(record)]:
+        others = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
+        typer.echo(f"no weights beside {bare[0]}{others}: remove the record to train and test it again", err=True)
+
+
+Out = Annotated[Path, typer.Option(help="The folder for all runs.")]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        "--methods",
+        metavar="NAME",
+        help="A method to run. Repeat for more. By default all.",
+        autocompletion=complete_methods,
+    ),
+]
+Device = Annotated[
+    str, typer.Option(help="cpu or cuda. By default the GPU if there is one.", autocompletion=complete_devices)
+]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")]
+Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Number of processes that share the runs.")]
+Fleet = Annotated[
+    bool, typer.Option("--fleet", help="Train runs that differ only in seed and lambda as one batched model.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, for a first look.")]
+Compressed = Annotated[bool, typer.Option("--compressed", help="Train for a tenth of the epochs (ImageNet: a fifth).")]
+Minutes = Annotated[
+    float | None, typer.Option(min=0, metavar="N", help="Stop after this time; run the same command to continue.")
+]
+KeepModels = Annotated[bool, typer.Option("--keep-models", help="Also save the weights, in half precision.")]
+
+
+def list_experiments(json: Json = False) -> None:
+    """List the experiments of the paper.
+
+    poise list
+    """
+    from poise.recipes import names as titles
+
+    found = {name: titles.about(name) for name in titles.names()}
+    typer.echo(dumps(found) if json else "\n".join(f"{name}: {about}" for name, about in found.items()))
+
+
+def reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...", help="One or more names from `poise list`.", autocompletion=complete_experiments
+        ),
+    ],
+    out: Out = Path("runs"),
+    seeds: Seeds = None,
+    methods: Methods = None,
+    compressed: Compressed = False,
+    quick: Quick = False,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    fleet: Fleet = False,
+    engine: Engine = Way.local,
+    address: Address = None,
+    gpus_per_run: GpusPerRun = None,
+    minutes: Minutes = None,
+    keep_models: KeepModels = False,
+    tensorboard: TensorBoard = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run experiments of the paper. Finished runs are skipped, unfinished ones continue.
+
+    poise reproduce synthetic-mnist --device cuda --fleet
+
+    poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
+
+    poise reproduce cifar-c noisy-cifar --compressed --minutes 9
+
+    poise reproduce cifar-c --engine ray --address auto --gpus-per-run 0.5
+    """
+    from poise.recipes import shelf
+
+    with usage():
+        length = length_of(compressed, quick)
+        experiments = tuple(each for name in names for each in shelf.find(name, length))
+    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
+    cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
+    _run(experiments, out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
+
+
+def run(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A Python file that defines EXPERIMENT. It is executed.")
+    ],
+    out: Out = Path("runs"),
+    seeds: Seeds = None,
+    methods: Methods = None,
+    device: Device = "auto",
+    jobs: Jobs = 1,
+    fleet: Fleet = False,
+    engine: Engine = Way.local,
+    address: Address = None,
+    gpus_per_run: GpusPerRun = None,
+    minutes: Minutes = None,
+    keep_models: KeepModels = False,
+    tensorboard: TensorBoard = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run an experiment of your own. Finished runs are skipped, unfinished ones continue.
+
+    poise run my_recipe.py --seeds 5 --method XE --method FCL
+    """
+    from poise.recipes import shelf
+
+    if not file.is_file():
+        raise typer.BadParameter(f"{file} is not a file")
+    with usage(), apart(json):
+        experiment = shelf.from_file(file)
+    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
+    cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
+    _run((experiment,), out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
+
+
+def _run(
+    experiments: tuple[Any, ...],
+    out: Path,
+    seeds: range | None,
+    methods: list[str] | None,
+    device: str,
+    jobs: int,
+    fleet: bool,
+    cluster: Any,
+    quiet: bool,
+    json: bool,
+    options: dict[str, Any],
+) -> None:
+    from poise.distributed import rank, start, stop
+    from poise.errors import DataError, TrainingError
+    from poise.running.runner import Runner
+
+    with usage("--method"):
+        known = list(dict.fromkeys(method.name for each in experiments for method in each.methods))
+        for name in methods or []:
+            require_known("method", name, known)
+    with usage():
+        place = start(device_of("cpu" if cluster else device).type)
+    first, helpers = rank() == 0, list[subprocess.Popen[bytes]]()
+    try:
+        with ended_like_ctrl_c(), apart(json), bars(quiet or not first) as listen:
+            helpers += _helpers(jobs - 1)
+            runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
+            run = _way(runners, fleet, cluster)
+            done = run(methods, seeds)
+            if helpers:
+                _wait(helpers)  # theirs are told, and what they left is run
+                done = run(methods, seeds)
+    except (TrainingError, DataError, ModuleNotFoundError) as error:
+        sys.exit(f"poise: {error}")
+    except OSError as error:
+        sys.exit(f"poise: {told(error, out)}")
+    except BaseException:  # Ctrl-C among them, which may have reached this process alone
+        _end(helpers)
+        raise
+    finally:
+        _wait(helpers)
+        stop()
+    if first:
+        asked = {runner: len(runner.experiment.runs(methods, seeds)) for runner in done}
+        say({runner.folder: (records, asked[runner] - len(records)) for runner, records in done.items()}, json)
+        if options["keep_models"]:
+            say_what_has_no_weights([record for records in done.values() for record in records])
+
+
+def _way(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:
+    """How the runs are made: one by one, as fleets, or on a cluster."""
+    from poise.running.fleets import run_fleets
+    from poise.running.ray_cluster import run_on_cluster
+    from poise.running.runner import run_together
+
+    if cluster:
+        return lambda methods, seeds: {each: run_on_cluster(each, cluster, methods, seeds) for each in runners}
+    if fleet:
+        return lambda methods, seeds: {each: run_fleets(each, methods, seeds) for each in runners}
+    return partial(run_together, runners)
+
+
+def length_of(compressed: bool, quick: bool) -> Any:
+    """Which version of an experiment two flags ask for."""
+    if compressed and quick:
+        raise typer.BadParameter("--compressed and --quick exclude each other: choose one")
+    return "compressed" if compressed else "quick" if quick else "full"
+
+
+def deadline_of(minutes: float | None) -> float:
+    """As time.monotonic() counts."""
+    return math.inf if minutes is None else time.monotonic() + 60 * minutes
+
+
+def _helpers(count: int) -> list[subprocess.Popen[bytes]]:
+    """The same command again, for the unclaimed runs; they say nothing."""
+    if count < 1:
+        return []
+    words = [word for before, word in pairwise(["", *sys.argv[1:]]) if before != "--jobs" and not _is_jobs(word)]
+    command = [sys.executable, "-m", "poise", *words]
+    nothing = subprocess.DEVNULL
+    return [subprocess.Popen(command, stdout=nothing, stderr=nothing) for _ in range(count)]
+
+
+def _is_jobs(word: str) -> bool:
+    return word == "--jobs" or word.startswith("--jobs=")
+
+
+def _wait(helpers: list[subprocess.Popen[bytes]]) -> None:
+    for helper in helpers:
+        helper.wait()
+
+
+def _end(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
+    """Ctrl-C for all of them; who does not hear it, while a library is imported say, is killed."""
+    for helper in helpers:
+        helper.send_signal(signal.SIGINT)
+    for helper in helpers:
+        try:
+            helper.wait(within)
+        except subprocess.TimeoutExpired:
+            helper.kill()
+
+
+def device_of(name: str) -> Any:
+    """A device that is there."""
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
+        there = "cpu and cuda" if torch.cuda.is_available() else "cpu"
+        raise typer.BadParameter(f"device {name!r}: this machine has {there}")
+    return torch.device(name)

@@ -1,0 +1,58 @@
+"""`poise table`: what finished runs say, ours beside the paper's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poise.cli.output import Json, failures, write
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs of one or more experiments.")]
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+    csv = "csv"
+    json = "json"
+
+
+def table(
+    folder: Folder,
+    format: Annotated[Format | None, typer.Option(help="csv and json have all digits. By default text.")] = None,  # noqa: A002
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
+    json: Json = False,
+) -> None:
+    """Print the tables of an experiment: mean ± deviation over seeds, what is significant, and the paper's numbers.
+
+    poise table runs/synthetic-mnist
+
+    poise table runs --format latex --out tables.tex
+    """
+    chosen = Format.json if json else format or Format.text
+    if json and format not in (None, Format.json):
+        raise typer.BadParameter(f"--json and --format {format} are two formats: choose one")
+    with failures():
+        from poise.io.json_files import RecordError
+        from poise.records.schema import load
+        from poise.reporting.formats import FORMATS, text
+        from poise.reporting.tables import tables_of
+
+        tables = [table for results in load(folder) for table in tables_of(results)]
+        if not any(cell.ours for table in tables for row in table.rows for cell in row.cells):
+            raise RecordError(f"{folder} has no tested runs (those of a sweep are not tested: see its sweep.html)")
+        if out is not None:
+            write(out, FORMATS[chosen](tables), quiet=json)
+        elif chosen == Format.text and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            typer.echo(text(tables, shutil.get_terminal_size().columns, escapes=True), nl=False)
+        else:
+            typer.echo(FORMATS[chosen](tables), nl=False)

@@ -1,0 +1,434 @@
+"""A contact sheet: one picture under every corruption and severity, 19 x 5, the clean one in the corner.
+
+A folder that a corrupted set is written to: claimed by what is written, so that nothing is mixed or overwritten.
+
+Corrupted arrays in the layout of CIFAR-10-C: per corruption one .npy, severity after severity, and labels.npy.
+
+Axes: N images, H rows, W columns, S severities.
+
+A gallery: one picture, or all that lie under a folder, in the order of their paths.
+
+Axes: H rows, W columns.
+
+Corrupted pictures in the layout of ImageNet-C: out/<corruption>/<severity>/<the picture's own path>.
+
+Axes: B pictures, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from poise.checks import require_whole
+from poise.corruptions.corrupt import Corruption, corrupt
+from poise.corruptions.jpeg import Jpeg
+from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
+from poise.io.decoding import as_rgb, open_picture
+from poise.io.files import is_part, new_file, sweep
+
+Progress = Callable[[str, int, int], None]
+_MANIFEST = "corruption.json"
+
+
+class OutputError(Exception):
+    """The folder cannot take what is to be written."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """What is made of a set of images; the device changes nothing but the time."""
+
+    corruptions: tuple[str, ...] = CORRUPTIONS
+    severities: tuple[int, ...] = SEVERITIES
+    profile: str = "cifar"
+    seed: int = 0
+    libraries: str = "2018"
+    jpeg: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.corruptions or not self.severities:
+            raise ValueError("corruptions and severities must name at least one each")
+        require_whole("seed", self.seed)
+        if self.jpeg is not None:
+            Jpeg(self.jpeg)
+        for name in self.corruptions:
+            for severity in self.severities:
+                Corruption(name, self.profile, self.libraries).at(severity)
+
+    def require_size(self, height: int, width: int) -> None:
+        """ValueError for images that one of the corruptions cannot take."""
+        for name in self.corruptions:
+            Corruption(name, self.profile, self.libraries).require_size(height, width)
+
+    def of(
+        self, images: Tensor, name: str, severity: int, index: Tensor | Sequence[int] | int, jpeg: bool = True
+    ) -> Tensor:
+        """The images under one of the corruptions; `jpeg=False` leaves the second pass to a file that is saved so."""
+        quality = self.jpeg if jpeg else None
+        return corrupt(
+            images, name, severity, self.profile, seed=self.seed, index=index, libraries=self.libraries, jpeg=quality
+        )
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """No progress shown."""
+
+
+def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
+    """Make the folder, or go on in one that was begun with the same source and settings; else an OutputError.
+
+    Corruptions may come later: each has files of its own. What a killed run left half written is removed.
+    """
+    facts = json.loads(json.dumps({**source, **asdict(making)}, default=int))
+    del facts["corruptions"]
+    manifest = out / _MANIFEST
+    if manifest.exists():
+        _require_same(out, _read(manifest), facts)
+    elif out.exists() and (not out.is_dir() or not all(map(is_part, out.iterdir()))):
+        raise OutputError(f"{out} holds something else: choose an empty or a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    sweep(out)
+    if not manifest.exists():
+        with new_file(manifest, within=out) as stream:
+            stream.write(json.dumps(facts, indent=1).encode())
+
+
+def device_for(name: str) -> torch.device:
+    """A device that is there and can do it: the corruptions need float64, which not every kind has."""
+    if not re.fullmatch(r"(cpu|cuda)(:\d+)?", name):
+        raise ValueError(f"device {name!r}: the corruptions run on cpu and cuda")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {name!r}: there is none here, use cpu")
+    return device
+
+
+def _require_same(out: Path, held: dict[str, Any], facts: dict[str, Any]) -> None:
+    for key, now in facts.items():
+        was = held.get(key)
+        if was != now:
+            raise OutputError(
+                f"{out} holds a set that differs in its {key} ({_short(was)}, not {_short(now)}): choose another folder"
+            )
+
+
+def _short(value: Any) -> Any:
+    """Twelve letters of a digest."""
+    return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else value
+
+
+def _read(manifest: Path) -> dict[str, Any]:
+    try:
+        held = json.loads(manifest.read_text())
+    except (OSError, ValueError):
+        held = None
+    if not isinstance(held, dict):
+        raise OutputError(f"{manifest} cannot be read: choose another folder, or remove this one")
+    return held
+
+
+_AT_ONCE = 2000
+
+
+def write_arrays(
+    images: np.ndarray,
+    labels: np.ndarray | None,
+    out: Path,
+    making: Making,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+) -> None:
+    """Write [S * N, H, W, 3] for each corruption; those that are there already are left, so that a killed run goes on.
+
+    images  uint8 [N, H, W, 3]; image i draws the numbers of index i.
+    labels  whole numbers [N], 0 or more, or None; written as uint8 or int64, repeated for each severity.
+    """
+    require_images(images)
+    making.require_size(*images.shape[1:3])
+    small = None if labels is None else _small(labels, len(images))
+    claim(out, making, {"images": _digest(images), "shape": list(images.shape), "labels": _digest(small)})
+    total = len(making.corruptions) * len(making.severities) * len(images)
+    done = 0
+    for name in making.corruptions:
+        if not (out / f"{name}.npy").exists():
+            _write_one(
+                images, name, out, making, device, lambda more, name=name, done=done: progress(name, done + more, total)
+            )
+        done += len(making.severities) * len(images)
+        progress(name, done, total)
+    if small is not None and not (out / "labels.npy").exists():
+        with new_file(out / "labels.npy", within=out) as stream:
+            np.save(stream, np.tile(small, len(making.severities)))
+
+
+def require_images(images: np.ndarray) -> None:
+    """ValueError unless it holds pictures, channels last."""
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
+        raise ValueError(f"images must be uint8 [N, H, W, 3], got {images.dtype} {list(images.shape)}")
+
+
+def _small(labels: np.ndarray, count: int) -> np.ndarray:
+    """As bytes where they fit; ValueError unless they are whole numbers, 0 or more, one per image."""
+    if labels.shape != (count,):
+        raise ValueError(f"{count} images need as many labels, got {list(labels.shape)}")
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"labels must be whole numbers, got {labels.dtype}")
+    if labels.min(initial=0) < 0:
+        raise ValueError(f"labels must be 0 or more, got {labels.min()}")
+    return labels.astype(np.uint8 if labels.max(initial=0) < 256 else np.int64)
+
+
+def _digest(array: np.ndarray | None) -> str | None:
+    return None if array is None else sha256(np.ascontiguousarray(array).data).hexdigest()
+
+
+def _write_one(
+    images: np.ndarray, name: str, out: Path, making: Making, device: torch.device | str, report: Any
+) -> None:
+    """A plain stream, not a memory map: on a full disk this is an error and that a crash."""
+    header = {
+        "descr": "|u1",
+        "fortran_order": False,
+        "shape": (len(making.severities) * len(images), *images.shape[1:]),
+    }
+    with new_file(out / f"{name}.npy", within=out) as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for number, severity in enumerate(making.severities):
+            for start in range(0, len(images), _AT_ONCE):
+                part = torch.from_numpy(np.array(images[start : start + _AT_ONCE])).to(device)
+                index = torch.arange(start, start + len(part))
+                changed = making.of(part.permute(0, 3, 1, 2), name, severity, index)
+                stream.write(changed.permute(0, 2, 3, 1).contiguous().cpu().numpy().tobytes())
+                report(number * len(images) + start + len(part))
+
+
+_ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """paths: relative to `home`."""
+
+    home: Path
+    paths: tuple[Path, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def load(self, number: int, profile: str) -> np.ndarray | str:
+        """The pixels [H, W, 3] of a picture, cut and scaled as those of the profile, or why there are none."""
+        try:
+            with open_picture(self.home / self.paths[number]) as picture:
+                return np.asarray(as_profile(as_rgb(picture), profile))
+        except Exception as error:  # whatever a damaged file makes a decoder raise
+            return f"{type(error).__name__}: {error}"
+
+    def digest(self) -> str:
+        """sha256 of the paths, the sizes, and the first and last 64 kB of every file.
+
+        Whole files would take minutes where there are 50,000. An edit in the middle of a large file that keeps its
+        size is not seen; pictures are compressed, so that hardly any is of that kind.
+        """
+        total = sha256()
+        with ThreadPoolExecutor() as workers:
+            for path, content in zip(self.paths, workers.map(self._fingerprint, self.paths), strict=True):
+                total.update(sha256(path.as_posix().encode(errors="surrogateescape")).digest() + content)
+        return total.hexdigest()
+
+    def _fingerprint(self, path: Path) -> bytes:
+        """Of one file [32 bytes]; one that cannot be opened has that of an empty one."""
+        try:
+            with (self.home / path).open("rb") as stream:
+                size = stream.seek(0, 2)
+                stream.seek(0)
+                first = stream.read(_BLOCK)
+                stream.seek(max(0, size - _BLOCK))
+                return sha256(f"{size}/".encode() + first + stream.read(_BLOCK)).digest()
+        except OSError:
+            return sha256(b"0/").digest()
+
+
+def open_gallery(source: Path) -> Gallery:
+    """The pictures under a folder, or the one that the path names."""
+    if not source.is_dir():
+        return Gallery(source.parent, (Path(source.name),))
+    found = [path for path in source.rglob("*") if path.suffix.lower() in _ENDINGS and not path.is_dir()]
+    if not found:
+        raise OutputError(f"no picture ({', '.join(sorted(_ENDINGS))}) is in {source}")
+    return Gallery(source, tuple(sorted(path.relative_to(source) for path in found)))
+
+
+def as_profile(picture: Image.Image, profile: str) -> Image.Image:
+    """Cut and scaled as the images of this profile were."""
+    if profile == "tiny":
+        return picture.resize((64, 64), Image.Resampling.BILINEAR)
+    if profile == "imagenet":
+        short = min(picture.size)
+        width, height = (int(256 * side / short) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+        left, top = round((width - 224) / 2), round((height - 224) / 2)
+        return picture.crop((left, top, left + 224, top + 224))
+    return picture
+
+
+Numbered: TypeAlias = "tuple[int, np.ndarray]"
+_PICTURES_AT_ONCE = 32
+
+
+def write_pictures(
+    source: Path,
+    out: Path,
+    making: Making,
+    resize: bool = True,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+) -> dict[str, str]:
+    """Corrupt a picture, or every one under a folder; returns {path: why} of those that are skipped.
+
+    resize        as the profile's data set was made: "imagenet" cuts 224 x 224 from the middle of the picture scaled to
+                  256 pixels, "tiny" scales to 64 x 64, "cifar" changes nothing.
+    making.jpeg   quality of the JPEG files written; None writes PNG.
+
+    Picture i in the order of paths draws the numbers of index i. Pictures with all their files are left, so that a
+    killed run goes on. Skipped is what cannot be read, and what is too small or too large for one of the corruptions.
+    """
+    require_outside(source, out)
+    gallery = open_gallery(source)
+    claim(out, making, {"pictures": gallery.digest(), "resize": resize})
+    names = output_names(gallery.paths, making.jpeg is not None)
+    skipped: dict[str, str] = {}
+    with ThreadPoolExecutor() as workers:
+        for start in range(0, len(gallery), _PICTURES_AT_ONCE):
+            ids = range(start, min(start + _PICTURES_AT_ONCE, len(gallery)))
+            todo = [i for i in ids if not _is_whole(out, names[i], making)]
+            good, bad = _load(gallery, todo, making, resize, workers)
+            skipped.update(bad)
+            for _, same in groupby(good, key=lambda pair: pair[1].shape):
+                _write_batch(list(same), names, out, making, device, workers)
+            progress(str(gallery.paths[ids[-1]].parent), ids.stop, len(gallery))
+    return skipped
+
+
+def require_outside(source: Path, out: Path) -> None:
+    """ValueError for an output among the pictures: a second run would take it for some of them."""
+    if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
+        raise ValueError(f"{out} lies in {source}, whose pictures are to be corrupted: choose a folder outside of it")
+
+
+def load_fitting(gallery: Gallery, number: int, making: Making, resize: bool) -> np.ndarray | str:
+    """The pixels [H, W, 3] of a picture that every corruption can take, or why there are none."""
+    picture = gallery.load(number, making.profile if resize else "cifar")
+    try:
+        if not isinstance(picture, str):
+            making.require_size(*picture.shape[:2])
+    except ValueError as error:
+        return str(error)
+    return picture
+
+
+def output_names(paths: tuple[Path, ...], jpeg: bool) -> list[Path]:
+    """A picture keeps its name; the ending follows what is written.
+
+    Pictures of one name and different endings keep them: of a.bmp, a.jpg and a.png come a.bmp.jpg, a.jpg and a.png.jpg.
+    """
+    endings = {".jpg", ".jpeg"} if jpeg else {".png"}
+    ending = ".jpg" if jpeg else ".png"
+    plain = {path: path if path.suffix.lower() in endings else path.with_suffix(ending) for path in paths}
+    shared = Counter(plain.values())
+    taken = {path for path in paths if plain[path] == path}
+    names = []
+    for path, name in plain.items():
+        if name != path:
+            name = name if shared[name] == 1 else path.with_name(path.name + ending)
+            while name in taken:
+                name = name.with_name(name.name + ending)
+            taken.add(name)
+        names.append(name)
+    return names
+
+
+def _is_whole(out: Path, name: Path, making: Making) -> bool:
+    places = (out / which / str(severity) for which in making.corruptions for severity in making.severities)
+    return all((place / name).exists() for place in places)
+
+
+def _load(
+    gallery: Gallery, ids: list[int], making: Making, resize: bool, workers: ThreadPoolExecutor
+) -> tuple[list[Numbered], dict[str, str]]:
+    """The pictures that can be corrupted, and why the others cannot."""
+    good, bad = [], {}
+    for i, picture in zip(ids, workers.map(lambda i: load_fitting(gallery, i, making, resize), ids), strict=True):
+        if isinstance(picture, str):
+            bad[str(gallery.paths[i])] = picture
+        else:
+            good.append((i, picture))
+    return good, bad
+
+
+def _write_batch(
+    batch: list[Numbered],
+    names: list[Path],
+    out: Path,
+    making: Making,
+    device: torch.device | str,
+    workers: ThreadPoolExecutor,
+) -> None:
+    ids = [i for i, _ in batch]
+    images = torch.from_numpy(np.stack([picture for _, picture in batch])).permute(0, 3, 1, 2).to(device)
+    for name in making.corruptions:
+        for severity in making.severities:
+            changed = making.of(images, name, severity, ids, jpeg=False)
+            pixels = changed.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+            targets = [Path(name, str(severity), names[i]) for i in ids]
+            list(workers.map(_save, [out] * len(ids), targets, pixels, [making.jpeg] * len(ids)))
+
+
+def _save(out: Path, name: Path, pixels: np.ndarray, quality: int | None) -> None:
+    with new_file(out / name, within=out) as stream:
+        if quality is None:
+            Image.fromarray(pixels).save(stream, "PNG")
+        else:
+            Image.fromarray(pixels).save(stream, "JPEG", quality=quality, optimize=True)
+
+
+_NAMES, _HEAD, _GAP = 130, 18, 2
+
+
+def contact_sheet(
+    image: np.ndarray, making: Making, index: int = 0, enlarge: int = 1, device: torch.device | str = "cpu"
+) -> Image.Image:
+    """image: uint8 [H, W, 3], which draws the numbers of this index; `enlarge` repeats its pixels."""
+    height, width = (side * enlarge + _GAP for side in image.shape[:2])
+    rows, columns = len(making.corruptions), len(making.severities)
+    sheet = Image.new("RGB", (_NAMES + (columns + 1) * width, _HEAD + rows * height), "white")
+    pen = ImageDraw.Draw(sheet)
+    for column, title in enumerate(["clean", *(f"severity {severity}" for severity in making.severities)]):
+        pen.text((_NAMES + column * width, 3), title, fill="black")
+    sheet.paste(_enlarged(image, enlarge), (_NAMES, _HEAD))
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).to(device)
+    for row, name in enumerate(making.corruptions):
+        pen.text((4, _HEAD + row * height + height // 2 - 6), name, fill="black")
+        for column, severity in enumerate(making.severities, start=1):
+            changed = making.of(pixels, name, severity, index)
+            place = (_NAMES + column * width, _HEAD + row * height)
+            sheet.paste(_enlarged(changed.permute(1, 2, 0).cpu().numpy(), enlarge), place)
+    return sheet
+
+
+def _enlarged(image: np.ndarray, by: int) -> Image.Image:
+    return Image.fromarray(np.ascontiguousarray(image.repeat(by, 0).repeat(by, 1)))

@@ -1,0 +1,182 @@
+"""Batches of a set that lives on the device: uint8 in memory, floats in [0, 1] out, augmented there.
+
+The order of an epoch is a pure function of (seed, epoch), and the augmentation of a batch one of (seed, epoch, batch):
+a run that stops anywhere goes on with the very batches it would have seen.
+
+Axes: N images, B of a batch, C channels, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from poise.data.augment import Augmentation
+from poise.random import Stream
+from poise.tokens import Input, Tokens
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
+    """The order in which an epoch visits `count` examples [N]."""
+    return torch.from_numpy(Stream(seed, "order", epoch).permutation(count))
+
+
+def batch_seed(seed: int, epoch: int, batch: int) -> int:
+    """The seed of all that is random in one batch."""
+    return int(Stream(seed, "batch", epoch, batch).bits(1)[0] >> np.uint64(1))
+
+
+def epoch_seed(seed: int, epoch: int, process: int = 0, stretch: int = 0) -> int:
+    """The seed of all that one process draws in one epoch, or a stretch of it, for a loop that goes on from there."""
+    later = (stretch,) if stretch else ()
+    return int(Stream(seed, "epoch", epoch, process, *later).bits(1)[0] >> np.uint64(2))
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The batches of an epoch: the rows of each [S, B], on the device, and its width; equal widths, equal shapes."""
+
+    rows: Tensor
+    widths: tuple[int, ...]
+
+
+class Loader(Protocol):
+    """What a training loop asks of its data, all of it on the device of `labels`.
+
+    replicas  models that are trained at once, whose rows take turns in every batch.
+    stretch   batches after which all that is random is seeded anew, so that a run can go on from there.
+    damaged   {path: reason} of the pictures that were left out so far.
+    """
+
+    @property
+    def labels(self) -> Tensor: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def replicas(self) -> int: ...
+
+    @property
+    def stretch(self) -> int: ...
+
+    @property
+    def damaged(self) -> dict[Path, str]: ...
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+
+    def batches(self, number: int) -> Batches:
+        """Those of an epoch, a pure function of (seed, number)."""
+
+    def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Input, Tensor]:
+        """x and y of these rows, augmented by a generator on the device."""
+
+    def feed(self, number: int, rows: Tensor, start: int = 0) -> Iterator[None]:
+        """Bring the batches of an epoch, rows [S, B], to where `batch` finds them, one before each step."""
+
+
+class Resident:
+    """A set that is on the device as a whole: nothing to bring, and an epoch is short enough to begin again."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def stretch(self) -> int:
+        return len(self)
+
+    @property
+    def damaged(self) -> dict[Path, str]:
+        return {}
+
+    def feed(self, number: int, rows: Tensor, start: int = 0) -> Iterator[None]:
+        return repeat(None)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLoader(Resident):
+    """images uint8 [N, C, H, W] and labels [N] on one device; see `on_device`."""
+
+    images: Tensor
+    labels: Tensor
+    batch_size: int
+    augment: Augmentation | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4 or len(self.images) != len(self.labels):
+            shapes = f"{self.images.dtype} {list(self.images.shape)} and {list(self.labels.shape)}"
+            raise TypeError(f"images must be uint8 [N, C, H, W] with one label each, got {shapes}")
+        if not 0 < self.batch_size <= len(self.images):
+            raise ValueError(f"batch_size={self.batch_size} must lie between 1 and the {len(self.images)} images")
+
+    @property
+    def replicas(self) -> int:
+        return 1
+
+    def __len__(self) -> int:
+        """Whole batches of an epoch; what is left over comes in another epoch's order."""
+        return len(self.images) // self.batch_size
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of an epoch from batch `start` on: x [B, C, H, W] in [0, 1], y [B]."""
+        if start < 0:
+            raise ValueError(f"start={start} must not be negative")
+        order, generator = self.order(number), torch.Generator(self.images.device)
+        for batch in range(start, len(self)):
+            rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+            yield self.batch(rows, generator.manual_seed(batch_seed(self.seed, number, batch)))
+
+    def order(self, number: int) -> Tensor:
+        """The rows of an epoch, on the device [N]."""
+        return epoch_order(len(self.images), self.seed, number).to(self.images.device)
+
+    def batches(self, number: int) -> Batches:
+        """Row after row of the order; all images have one width, which need not be said."""
+        rows = self.order(number)[: len(self) * self.batch_size].view(len(self), self.batch_size)
+        return Batches(rows, (0,) * len(self))
+
+    def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Tensor, Tensor]:
+        """These rows, augmented by a generator on the device."""
+        x, y = to_unit(self.images[rows]), self.labels[rows]
+        return (x if self.augment is None else self.augment(x, generator)), y
+
+    def in_order(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All examples once, as they are, for evaluation."""
+        for start in range(0, len(self.images), batch_size):
+            yield to_unit(self.images[start : start + batch_size]), self.labels[start : start + batch_size]
+
+
+def on_device(
+    images: np.ndarray | Tensor, labels: np.ndarray | Tensor, device: torch.device | str = "cpu"
+) -> tuple[Tensor, Tensor]:
+    """uint8 arrays [N, H, W] or [N, H, W, C] as tensors [N, C, H, W], in channels_last, and int64 labels.
+
+    Tensors are taken to be of that shape already.
+    """
+    if isinstance(images, np.ndarray):
+        x = torch.from_numpy(np.array(images))
+        images = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
+    y = torch.from_numpy(np.array(labels)) if isinstance(labels, np.ndarray) else labels
+    return images.to(device), y.long().to(device)
+
+
+def to_unit(images: Tensor) -> Tensor:
+    """uint8 → float32 in [0, 1]."""
+    return images.float().div_(255)
+
+
+def as_read(rows: Input) -> Input:
+    """What a model reads of rows that lie on the device: floats for uint8 images, tokens as they are."""
+    return rows if isinstance(rows, Tokens) else to_unit(rows)

@@ -1,0 +1,238 @@
+"""The cache: one folder per set, written whole or not at all, read as memory-mapped arrays.
+
+    <root>/<set>/manifest.json   what is stored, by which way it came, the digest of each item
+    <root>/<set>/train_x.npy     arrays; other items keep their own names
+
+The root is POISE_DATA, or `poise` in the platform's cache folder. A set is written into a folder beside its place and
+moved there in one step; a lock lets one process at a time get a set while others wait for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from poise.data.sets.archives import given
+from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
+
+Item: TypeAlias = "np.ndarray | bytes"
+_COMPARED: set[tuple[Path, int]] = set()  # files, and when they were changed last
+
+
+def root() -> Path:
+    """Where data live on this machine."""
+    if place := os.environ.get("POISE_DATA"):
+        try:
+            return given(place)
+        except DataNotFound as error:
+            raise CacheError(f"POISE_DATA must name a folder: {error}") from None
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", "~")).expanduser() / "poise" / "Cache"
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/poise").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "poise"
+
+
+def manifest_of(name: str) -> dict[str, Any] | None:
+    """What is stored of a set; None if nothing is, or if something of it is missing or cut."""
+    try:
+        manifest: dict[str, Any] = json.loads((root() / name / "manifest.json").read_text())
+        whole = all((root() / name / file).stat().st_size == size for file, size in manifest["files"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return manifest if whole else None
+
+
+def store(
+    name: str,
+    items: Iterable[tuple[str, Item]],
+    way: str,
+    expected: dict[str, str],
+    require: Callable[[Path], None] | None = None,
+    **facts: Any,
+) -> None:
+    """Write a set, prove every item by its digest and all by what they `require`, put it in its place in one step."""
+    with writing(root()):
+        root().mkdir(parents=True, exist_ok=True)
+        folder = scratch(name)
+    try:
+        digests = {}
+        for item, value in items:
+            with writing(root()):
+                _write(folder, item, value)
+            digests[item] = digest(value)
+            _prove(name, item, digests[item], expected)
+        if missing := expected.keys() - digests.keys():
+            raise DataMismatch(f"{name} lacks {', '.join(sorted(missing))}")
+        if require is not None:
+            require(folder)
+        with writing(root()):
+            files = {p.relative_to(folder).as_posix(): p.stat().st_size for p in folder.rglob("*") if p.is_file()}
+            manifest = {"name": name, "way": way, "digests": digests, "files": files, **facts}
+            (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
+            _put(folder, root() / name)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def scratch(name: str, use: Literal["", "-package"] = "") -> Path:
+    """An empty folder beside the set's place, under its lock."""
+    folder = Path(tempfile.mkdtemp(prefix=f".{name}{use}@", dir=root()))
+    folder.chmod(0o755)
+    return folder
+
+
+def load(name: str, item: str) -> np.ndarray:
+    """One array of a stored set, memory-mapped and read-only; a process compares it once with what was stored."""
+    array, path = _opened(name, item), root() / name / f"{item}.npy"
+    if (seen := (path, path.stat().st_mtime_ns)) not in _COMPARED:
+        manifest = manifest_of(name)
+        if manifest is None or item not in manifest["digests"]:
+            raise _not_whole(name)
+        if digest(array) != manifest["digests"][item]:
+            raise DataMismatch(f"{item} of {name} is not what was stored: get it with  poise data get {name} --again")
+        _COMPARED.add(seen)
+    return array
+
+
+def _opened(name: str, item: str) -> np.ndarray:
+    path = root() / name / f"{item}.npy"
+    if not path.exists():
+        raise _absent(name, item)
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise DataMismatch(
+            f"{item} of {name} is damaged ({error}): get it with  poise data get {name} --again"
+        ) from None
+    return array
+
+
+def path_of(name: str, item: str) -> Path:
+    """The file of one item of a stored set."""
+    path = root() / name / item
+    if not path.exists():
+        raise _absent(name, item)
+    return path
+
+
+def verify(name: str, expected: dict[str, str]) -> None:
+    """Digest every item of a stored set again: against `expected`, where that is silent against what was stored."""
+    if not (root() / name).exists():
+        raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}")
+    manifest = manifest_of(name)
+    if manifest is None:
+        raise _not_whole(name)
+    for item, stored in {**manifest["digests"], **expected}.items():
+        array = (root() / name / f"{item}.npy").exists()
+        value: Item = _opened(name, item) if array else path_of(name, item).read_bytes()
+        try:
+            _prove(name, item, digest(value), {item: stored})
+        except DataMismatch as error:
+            raise DataMismatch(f"{error}: get it with  poise data get {name} --again") from None
+
+
+def digest(value: Item) -> str:
+    """sha256 of the raw bytes, arrays in C order."""
+    return sha256(value if isinstance(value, bytes) else np.ascontiguousarray(value).data).hexdigest()
+
+
+@contextmanager
+def lock(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """One process at a time; the others wait, and say so. The system takes the lock back from a process that dies."""
+    with writing(root()):
+        root().mkdir(parents=True, exist_ok=True)
+        handle = (root() / f".{name}.lock").open("w")
+    with handle:
+        try:
+            import fcntl
+        except ImportError:  # Windows: two processes may both work; the last step is atomic all the same
+            yield
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        with writing(root()):
+            _mend(name)
+        yield
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """A disk that is full, read-only or forbidden gets a sentence."""
+    reasons = {
+        errno.ENOSPC: "is full: free some space, or set POISE_DATA to another folder",
+        errno.EDQUOT: "is over its quota: free some space, or set POISE_DATA to another folder",
+        errno.EROFS: "is read-only: set POISE_DATA to a folder that can be written",
+        errno.EACCES: "may not be written: set POISE_DATA to a folder of your own",
+        errno.EPERM: "may not be written: set POISE_DATA to a folder of your own",
+        errno.ENOTDIR: "is not a folder: set POISE_DATA to one",
+        errno.EEXIST: "is not a folder: set POISE_DATA to one",
+        errno.ENOENT: "cannot be made: set POISE_DATA to a folder that can",
+    }
+    try:
+        yield
+    except DataError:
+        raise
+    except OSError as error:
+        reason = reasons.get(error.errno or 0, f"cannot be used: {error.strerror or error}")
+        raise CacheError(f"{place} {reason}") from None
+
+
+def _write(folder: Path, item: str, value: Item) -> None:
+    path = folder / (item if isinstance(value, bytes) else f"{item}.npy")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as out:
+        if isinstance(value, np.ndarray):
+            value = np.ascontiguousarray(value)
+            np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(value))
+            out.write(value.data)  # not numpy's tofile, which does not say that the disk is full
+        else:
+            out.write(value)
+
+
+def _absent(name: str, item: str) -> DataNotFound:
+    return DataNotFound(f"{item} of {name} is not in {root()}: get it with  poise data get {name}")
+
+
+def _not_whole(name: str) -> DataMismatch:
+    return DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name} --again")
+
+
+def _prove(name: str, item: str, got: str, expected: dict[str, str]) -> None:
+    if item in expected and got != expected[item]:
+        raise DataMismatch(f"{item} of {name} is not the right one: expected sha256 {expected[item]}, got {got}")
+
+
+def _put(folder: Path, place: Path) -> None:
+    """Move a finished folder to its place; an older one there makes room first."""
+    if place.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{place.name}-old-", dir=place.parent))
+        place.rename(old / "set")
+        folder.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        folder.rename(place)
+
+
+def _mend(name: str) -> None:
+    """Undo what a killed process left: the older set goes back if nothing took its place, half-written folders go."""
+    for old in root().glob(f".{name}-old-*"):
+        if (old / "set").exists() and not (root() / name).exists():
+            (old / "set").rename(root() / name)
+        shutil.rmtree(old, ignore_errors=True)
+    for old in [*root().glob(f".{name}@*"), *root().glob(f".{name}-package@*")]:
+        shutil.rmtree(old, ignore_errors=True)

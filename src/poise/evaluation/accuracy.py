@@ -1,0 +1,56 @@
+"""Accuracy on a test set, class by class.
+
+Axes: N images or sentences, T positions, L classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from poise.classifier import both_classes, evaluating
+from poise.data.loading.resident import as_read
+from poise.tokens import Input, device_of
+
+
+def count_right(
+    model: nn.Module,
+    rows: Input,
+    labels: Tensor,
+    num_classes: int,
+    batch_size: int = 2000,
+    bfloat16: bool = False,
+    part: int = 0,
+    parts: int = 1,
+) -> Tensor:
+    """How many of each class were right, and how many there were [L, 2], on the CPU.
+
+    rows  uint8 images [N, C, H, W] or Tokens [N, T], on the model's device; labels [N]. The model is left as it was.
+    part  of so many `parts`: every parts-th batch, from this one on. They are batches of the whole, the last one with
+          what is left, so that the counts of all parts add up to those of one to the last example.
+    """
+    starts = range(part * batch_size, len(labels), parts * batch_size)
+    batches = ((rows[start : start + batch_size], labels[start : start + batch_size]) for start in starts)
+    return count_batches(model, batches, labels.device, num_classes, bfloat16)
+
+
+def count_batches(
+    model: nn.Module,
+    batches: Iterable[tuple[Input, Tensor]],
+    device: torch.device,
+    num_classes: int,
+    bfloat16: bool = False,
+) -> Tensor:
+    """The same [L, 2] for a set that comes batch after batch, on the model's device."""
+    counts = torch.zeros(2, num_classes, dtype=torch.int64, device=device)
+    with evaluating(model), torch.inference_mode():
+        for rows, y in batches:
+            x = as_read(rows)
+            with torch.autocast(device_of(x).type, torch.bfloat16, enabled=bfloat16):
+                right = both_classes(model(x)).argmax(1) == y
+            # bincount, and y[right], would wait for the device at every batch.
+            counts[0].index_add_(0, y, right.long())
+            counts[1].index_add_(0, y, torch.ones_like(y))
+    return counts.T.cpu()

@@ -1,0 +1,297 @@
+"""A classifier's accuracy under every corruption and severity, in one call.
+
+Axes: N images, H rows, W columns, L classes.
+
+The scores of a classifier under corruptions, and their averages.
+
+Groups hold the standard corruptions only. "All" is named by its size: over the 15 standard ones, or over the 19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from poise.checks import require_choice, require_known, require_part, require_several, require_whole
+from poise.classifier import as_device, both_classes, evaluating
+from poise.corruptions.corrupt import corrupt, profile_for, require_range
+from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
+from poise.corruptions.write import Making
+from poise.errors import DataNotFound
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Accuracies in [0, 1]: of clean images, and per corruption and severity; `print` shows the table.
+
+    source  where the corrupted images came from.
+    """
+
+    data: str
+    examples: int
+    source: str
+    clean: float
+    accuracy: dict[str, dict[int, float]]
+
+    def of(self, name: str) -> float:
+        """The mean over the severities of a corruption."""
+        require_known("corruption among those measured", name, self.accuracy)
+        return fmean(self.accuracy[name].values())
+
+    def mean(self, names: Iterable[str]) -> float | None:
+        """The mean over corruptions; None unless all of them were measured."""
+        require_several("names", names)
+        names = tuple(names)
+        if not names:
+            raise ValueError("names must hold at least one corruption")
+        for name in names:
+            require_known("corruption", name, CORRUPTIONS)
+        return fmean(self.of(name) for name in names) if all(name in self.accuracy for name in names) else None
+
+    def averages(self) -> dict[str, float]:
+        """The four groups, the 15 and the 19, as far as they were measured."""
+        named = {**GROUPS, "all 15": STANDARD, "all 19": CORRUPTIONS}
+        means = {name: self.mean(members) for name, members in named.items()}
+        return {name: value for name, value in means.items() if value is not None}
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: what was measured, and the averages."""
+        return {
+            "data": self.data,
+            "examples": self.examples,
+            "source": self.source,
+            "clean": self.clean,
+            "accuracy": {name: {str(s): value for s, value in row.items()} for name, row in self.accuracy.items()},
+            "averages": self.averages(),
+        }
+
+    def __str__(self) -> str:
+        severities = sorted({severity for row in self.accuracy.values() for severity in row})
+        head = f"{'':<18}" + "".join(f"{severity:>8}" for severity in severities) + f"{'mean':>8}"
+        lines = [f"{self.data}, {self.examples} images, {self.source}", f"{'clean':<18}{self.clean:8.4f}", head]
+        for name, row in self.accuracy.items():
+            cells = "".join(f"{row[severity]:8.4f}" if severity in row else f"{'':8}" for severity in severities)
+            lines.append(f"{name:<18}{cells}{self.of(name):8.4f}")
+        lines += [f"{name:<18}{'':{8 * len(severities)}}{value:8.4f}" for name, value in self.averages().items()]
+        return "\n".join(lines)
+
+
+Progress = Callable[[str, int, int], None]
+Model = Callable[[Tensor], Tensor]
+Show = Callable[[str, int], tuple[Tensor, Tensor]]
+_CLEAN = {"cifar10-c": "cifar10", "cifar100-c": "cifar100"}
+
+
+def evaluate(
+    model: Model,
+    data: str | tuple[Tensor, Tensor],
+    *,
+    corruptions: Iterable[str] = CORRUPTIONS,
+    severities: Iterable[int] = SEVERITIES,
+    profile: str | None = None,
+    seed: int = 0,
+    libraries: str = "2018",
+    jpeg: int | None = None,
+    limit: int | None = None,
+    batch_size: int = 1000,
+    device: torch.device | str | None = None,
+    source: str = "auto",
+    progress: Progress | None = None,
+) -> Robustness:
+    """Accuracy on clean images and under each corruption and severity.
+
+    model     images in [0, 1] [N, 3, H, W] to logits [N, L]; one logit [N, 1] is the log-odds of class 1. It normalises
+              the images itself. A module is put into eval mode and back.
+    data      "cifar10-c" or "cifar100-c", or a pair: images [N, 3, H, W] as `poise.corrupt` takes them, labels [N].
+    limit     only the first images.
+    device    by default that of the model's weights, or the CPU.
+    source    "generated" by `poise.corrupt`, "official" from the published files in the cache, or "auto": those files
+              if they are there. The result says which. They leave nothing to profile, seed, libraries and jpeg.
+    progress  called with the corruption, how many of the settings are done, and how many there are.
+    """
+    if isinstance(model, type) or not callable(model):
+        raise TypeError(f"model={model!r} must be a module or a function from images to logits")
+    if progress is not None:
+        require_part("progress", progress)
+    for name, several in (("corruptions", corruptions), ("severities", severities)):
+        require_several(name, several)
+    making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, libraries, jpeg)
+    require_choice("source", source, "auto", "generated", "official")
+    require_whole("batch_size", batch_size, least=1)
+    test = _find(data, limit, source).to(_device_of(model) if device is None else as_device(device))
+    show = _corrupted(test, making, profile)
+    wanted = [(name, severity) for name in making.corruptions for severity in making.severities]
+    accuracy: dict[str, dict[int, float]] = {name: {} for name in making.corruptions}
+    mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
+    with mode, torch.inference_mode():
+        clean = _accuracy(model, test.images, test.labels, batch_size)
+        for done, (name, severity) in enumerate(wanted):
+            if progress is not None:
+                progress(name, done, len(wanted))
+            accuracy[name][severity] = _accuracy(model, *show(name, severity), batch_size)
+    return Robustness(test.name, len(test.labels), test.origin(making), clean, accuracy)
+
+
+def show_corrupted(data: str, limit: int | None, device: torch.device, source: str = "auto") -> tuple[Show, str]:
+    """How `evaluate` has its pictures, (corruption, severity) → images and labels; and where they come from."""
+    require_choice("source", source, "auto", "generated", "official")
+    test = _find(data, limit, source).to(device)
+    return _corrupted(test, Making(), None), test.origin(Making())
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Clean images and labels, and the published corrupted ones where they are used."""
+
+    name: str
+    images: Tensor
+    labels: Tensor
+    published: Show | None = None
+
+    def origin(self, making: Making) -> str:
+        if self.published is not None:
+            return "the published files"
+        return f"generated with seed {making.seed} as by the libraries of {making.libraries}"
+
+    def to(self, device: torch.device) -> _Test:
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+
+
+def _unique(things: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(things))
+
+
+def _corrupted(test: _Test, making: Making, profile: str | None) -> Show:
+    """Images and labels of a corruption and severity; ValueError where they cannot be had as they are wanted."""
+    if test.published is not None:
+        published, device = test.published, test.labels.device
+        if profile is not None or replace(making, corruptions=CORRUPTIONS, severities=SEVERITIES) != Making():
+            raise ValueError(
+                "profile, seed, libraries and jpeg change nothing in the published files: leave them out, "
+                "or pass source='generated'"
+            )
+        return lambda name, severity: _moved(published(name, severity), device)
+    height, width = test.images.shape[2:]
+    making = replace(making, profile=profile or profile_for(height, width))
+    making.require_size(height, width)
+
+    def generated(name: str, severity: int) -> tuple[Tensor, Tensor]:
+        return corrupt(
+            test.images,
+            name,
+            severity,
+            making.profile,
+            seed=making.seed,
+            libraries=making.libraries,
+            jpeg=making.jpeg,
+        ), test.labels
+
+    return generated
+
+
+def _moved(pair: tuple[Tensor, Tensor], device: torch.device) -> tuple[Tensor, Tensor]:
+    return pair[0].to(device), pair[1].to(device)
+
+
+def _find(data: str | tuple[Tensor, Tensor], limit: int | None, source: str) -> _Test:
+    if limit is not None:
+        require_whole("limit", limit, least=1)
+    if not isinstance(data, str):
+        images, labels = _pair(data)
+        if source == "official":
+            raise ValueError(
+                "source='official' needs data='cifar10-c' or 'cifar100-c': given images were not published"
+            )
+        return _Test("given images", images[:limit], labels[:limit])
+    require_choice("data", data, *_CLEAN)
+    from poise.data.loading.resident import on_device
+    from poise.data.sets.cache import load, manifest_of
+
+    if manifest_of(_CLEAN[data]) is None:
+        raise DataNotFound(f"{_CLEAN[data]} is not here: get it with  poise data get {_CLEAN[data]}")
+    clean = on_device(load(_CLEAN[data], "test_x")[:limit], load(_CLEAN[data], "test_y")[:limit])
+    if source == "generated" or (source == "auto" and manifest_of(data) is None):
+        return _Test(data, *clean)
+
+    def published(name: str, severity: int) -> tuple[Tensor, Tensor]:
+        """Severity-major, with labels of their own: CIFAR-100 is stored in another order than theirs."""
+        part = slice((severity - 1) * 10_000, severity * 10_000)
+        return on_device(load(data, name)[part][:limit], load(data, "labels")[part][:limit])
+
+    return _Test(data, *clean, published)
+
+
+def _pair(data: Any) -> tuple[Tensor, Tensor]:
+    if not isinstance(data, tuple | list) or len(data) != 2 or not all(isinstance(part, Tensor) for part in data):
+        got = ", ".join(type(part).__name__ for part in data) if isinstance(data, tuple | list) else type(data).__name__
+        raise TypeError(f"data must be a name, or a pair of tensors: images and labels (torch.as_tensor); got {got}")
+    images, labels = data
+    if images.dim() != 4 or images.shape[1] != 3 or not (images.dtype == torch.uint8 or images.is_floating_point()):
+        raise ValueError(
+            f"images must be uint8 or floats in [0, 1] [N, 3, H, W], got {images.dtype} {list(images.shape)}"
+        )
+    if not len(images):
+        raise ValueError("data has no images: there is nothing to score")
+    require_range(images)
+    if labels.dim() != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
+        raise ValueError(f"labels must be whole numbers [N], got {labels.dtype} {list(labels.shape)}")
+    if len(images) != len(labels):
+        raise ValueError(f"{len(images)} images need as many labels, got {len(labels)}")
+    return images, labels
+
+
+def _accuracy(model: Model, images: Tensor, labels: Tensor, batch_size: int) -> float:
+    right = torch.zeros((), dtype=torch.int64, device=labels.device)
+    for start in range(0, len(labels), batch_size):
+        x, y = images[start : start + batch_size], labels[start : start + batch_size]
+        logits = _logits(model, x.float() / 255 if x.dtype == torch.uint8 else x)
+        if start == 0:
+            _require_classes(logits, labels)
+        right += (logits.argmax(1) == y).sum()
+    return int(right) / max(len(labels), 1)
+
+
+def _require_classes(logits: Tensor, labels: Tensor) -> None:
+    """ValueError where labels go beyond the classes: the model is of other data."""
+    if (lowest := int(labels.min())) < 0:
+        raise ValueError(f"label {lowest} is out of range: labels must be whole numbers from 0 on")
+    if (highest := int(labels.max())) >= logits.shape[1]:
+        raise ValueError(
+            f"the model tells {logits.shape[1]} classes apart, and labels go up to {highest}: it is of other data"
+        )
+
+
+def _logits(model: Model, x: Tensor) -> Tensor:
+    """What the model says [N, L], with both classes of one logit; a model that fails on images of another precision
+    than its own is told so."""
+    try:
+        logits = model(x)
+    except RuntimeError as error:
+        weight = _weight_of(model)
+        if weight is None or weight.dtype == x.dtype:
+            raise
+        raise TypeError(
+            f"the model's weights are {weight.dtype}, the images {x.dtype}: use model.float() or torch.autocast"
+        ) from error
+    if not isinstance(logits, Tensor):
+        raise TypeError(
+            f"the model must return logits [N, L], got {type(logits).__name__}: pass a function picking them"
+        )
+    if logits.dim() != 2 or len(logits) != len(x):
+        raise ValueError(f"the model must return logits [N, L] for {len(x)} images, got {list(logits.shape)}")
+    return both_classes(logits)
+
+
+def _device_of(model: Model) -> torch.device:
+    weight = _weight_of(model)
+    return torch.device("cpu") if weight is None else weight.device
+
+
+def _weight_of(model: Model) -> Tensor | None:
+    return next(model.parameters(), None) if isinstance(model, nn.Module) else None

@@ -1,1 +1,0 @@
-"""One file per table of the paper: recipes, not code."""

@@ -1,0 +1,74 @@
+"""JSON files that appear whole or not at all, and are named when something is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from poise.io.files import new_file
+
+VERSION = 1
+
+
+class RecordError(Exception):
+    """A file or a folder that no table can be made of; the message is one sentence that names it."""
+
+
+def write_whole(path: Path, content: str) -> None:
+    """A text that appears whole, or not at all."""
+    with new_file(path) as stream:
+        stream.write(content.encode())
+
+
+def write_json(path: Path, content: Mapping[str, Any], indent: int | None = 1) -> None:
+    """Atomically, with its folder; numbers that are not finite are a ValueError."""
+    words = json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, words)
+
+
+def read_json(path: Path, kind: str) -> dict[str, Any]:
+    """An object of our version, or a RecordError that says why not."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        remedy = "; remove it, and its run continues from its checkpoint" if kind == "record" else ""
+        raise RecordError(f"{path} is damaged or cut short: {error}{remedy}") from None
+    if not isinstance(content, dict) or "version" not in content:
+        raise RecordError(f"{path} is not a Poise {kind}: it has no version")
+    if content["version"] != VERSION:
+        raise RecordError(f"{path} has version {content['version']!r} of the format; this Poise reads {VERSION}")
+    shown: dict[str, Any] = _shown(content)
+    return shown
+
+
+def _shown(content: Any) -> Any:
+    """The same, with every word fit to be shown."""
+    if isinstance(content, str):
+        return printable(content)
+    if isinstance(content, dict):
+        return {printable(name): _shown(value) for name, value in content.items()}
+    return [_shown(value) for value in content] if isinstance(content, list) else content
+
+
+def require(path: Path, content: dict[str, Any], kind: str, **kinds: type) -> None:
+    """Fields that must be there, by kind."""
+    for name, wanted in kinds.items():
+        if not isinstance(content.get(name), wanted) or isinstance(content[name], bool):
+            raise RecordError(f"{path} is not a Poise {kind}: its {name!r} is not a {wanted.__name__}")
+
+
+# Escapes of a terminal, what XML forbids, and what turns the direction of writing.
+_CONTROLS = [*range(9), *range(11, 32), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+
+
+_SHOWN = dict.fromkeys(_CONTROLS, "\N{REPLACEMENT CHARACTER}")
+
+
+def printable(words: str) -> str:
+    """Words from outside without characters that would do something to a terminal or a page."""
+    return words.translate(_SHOWN)

@@ -1,0 +1,1 @@
+"""Sentiment (section 4.1): the treebank, and human scores."""

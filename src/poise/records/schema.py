@@ -1,0 +1,324 @@
+"""What a finished run leaves on disk, written whole or not at all, and read with suspicion.
+
+<experiment>/experiment.json                 columns, methods, groups, the paper's numbers
+<experiment>/<method>/seed-03/record.json    one run: recipe, scores, log, where and when
+
+The columns of a table: each is a number that a record's scores give.
+
+a mean                  over one or more test sets
+of some classes         the mean of their accuracies, each class counting once
+mean corruption error   mean of (1 - accuracy) / the reference's error: lower is better
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from poise.corruptions.protocols import CORRUPTIONS, REFERENCE_ERRORS, SEVERITIES
+from poise.io.json_files import VERSION, RecordError, read_json, require, write_json
+from poise.records.recipe_text import differences
+
+Counts = Sequence[Sequence[int]]  # per class: correct, total
+
+
+@dataclass(frozen=True)
+class Column:
+    """A name and the scores it is the mean of.
+
+    classes  if any, only these classes count.
+    errors   a reference's error for each score; if any, the column is an error relative to it.
+    """
+
+    name: str
+    of: tuple[str, ...]
+    classes: tuple[int, ...] = ()
+    errors: tuple[float, ...] = ()
+
+    @property
+    def lower_is_better(self) -> bool:
+        return bool(self.errors)
+
+    def value(self, scores: Mapping[str, float], classes: Mapping[str, Counts]) -> float | None:
+        """None unless all of its parts were measured."""
+        if self.classes:
+            parts = [_of_classes(classes.get(name, ()), self.classes) for name in self.of]
+        else:
+            parts = [scores.get(name) for name in self.of]
+        known = [part for part in parts if part is not None]
+        if not known or len(known) < len(parts):
+            return None
+        if self.errors:
+            known = [(1 - part) / error for part, error in zip(known, self.errors, strict=True)]
+        return fmean(known)
+
+
+def corruption_of(score: str) -> str | None:
+    """The corruption that a test set shows, if it does: `fog` of `fog/3`."""
+    name = score.split("/")[0]
+    return name if name in CORRUPTIONS else None
+
+
+def seen_and_unseen(overlaps: Collection[str], scores: Collection[str]) -> tuple[Column, ...]:
+    """The tested corruptions that resemble a training augmentation, and the others, as two columns."""
+    seen = tuple(score for score in scores if score in overlaps or score.split("/")[0] in overlaps)
+    unseen = tuple(score for score in scores if score not in seen and corruption_of(score))
+    both = (Column(f"seen ({_count(seen)})", seen), Column(f"unseen ({_count(unseen)})", unseen))
+    return tuple(column for column in both if column.of) if seen else ()
+
+
+def corruption_error(reference: str, scores: Collection[str]) -> Column | None:
+    """The mean corruption error (mCE), where the reference has errors and all corruptions and severities are there."""
+    errors = REFERENCE_ERRORS.get(reference, {})
+    of = {f"{name}/{severity}": error for name, error in errors.items() for severity in SEVERITIES}
+    if not of or not of.keys() <= set(scores):
+        return None
+    return Column("mCE", tuple(of), errors=tuple(of.values()))
+
+
+def _of_classes(counts: Counts, wanted: tuple[int, ...]) -> float | None:
+    held = [counts[number] for number in wanted if number < len(counts)]
+    shares = [correct / total for correct, total in held if total]
+    return fmean(shares) if len(shares) == len(wanted) else None
+
+
+def _count(scores: tuple[str, ...]) -> int:
+    return len({score.split("/")[0] for score in scores})
+
+
+EXPERIMENT = "experiment.json"
+RECORD = "record.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished run."""
+
+    experiment: str
+    method: str
+    seed: int
+    recipe: str
+    scores: Mapping[str, float]
+    classes: Mapping[str, Counts] = field(default_factory=dict)
+    validation: float | None = None
+    log: tuple[Mapping[str, Any], ...] = ()
+    trunk: Mapping[str, Any] | None = None
+    seconds: float | None = None
+    peak_memory: int | None = None
+    commit: str | None = None
+    version_of_poise: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    device: str | None = None
+    engine: str | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    started: str | None = None
+    finished: str | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number of the paper."""
+
+    mean: float
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What its table looks like.
+
+    groups     methods that are compared with each other, each with the first of its group.
+    details    further tables, {title: columns}.
+    overlaps   per method, the tested corruptions that its training augmentation resembles.
+    frontier   two columns that pull apart; methods called "NAME SETTING" are curves over them.
+    reference  whose errors the mean corruption error divides by (`poise.corruptions.protocols.REFERENCE_ERRORS`).
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    methods: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...] = ()
+    details: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
+    paper: Mapping[str, Mapping[str, Published]] = field(default_factory=dict)
+    overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rare_classes: tuple[int, ...] = ()
+    class_names: tuple[str, ...] = ()
+    frontier: tuple[str, ...] = ()
+    reference: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """An experiment and its finished runs: per method, by seed."""
+
+    folder: Path
+    experiment: Experiment
+    runs: Mapping[str, Mapping[int, Record]]
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for runs in self.runs.values() for record in runs.values()]
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a record atomically."""
+    write_json(path, {"version": VERSION, **asdict(record)})
+
+
+def read_record(path: Path) -> Record:
+    """Read one record, or say in a RecordError what is wrong with it."""
+    content = read_json(path, "record")
+    require(path, content, "record", experiment=str, method=str, seed=int, recipe=str, scores=dict)
+    _check(path, content)
+    known = {name: content[name] for name in Record.__dataclass_fields__ if content.get(name) is not None}
+    with _shaping(path, "record"):
+        return Record(**{**known, "log": tuple(known.get("log", ()))})
+
+
+def read_experiment(path: Path) -> Experiment:
+    """Read the description of an experiment, or say in a RecordError what is wrong with it."""
+    content = read_json(path, "experiment")
+    require(path, content, "experiment", name=str, columns=list, methods=list)
+    with _shaping(path, "experiment"):
+        return _experiment(content)
+
+
+def load(folder: Path) -> list[Results]:
+    """All experiments in or below a folder that have finished runs."""
+    if not folder.is_dir():
+        raise RecordError(f"{folder} is {'a file, not a folder' if folder.exists() else 'not there'}")
+    homes = sorted(path.parent for path in _below(folder, EXPERIMENT))
+    if not homes:
+        raise RecordError(f"{folder} holds no {EXPERIMENT}: no experiment was run into it")
+    stray = [path for path in _below(folder, RECORD) if not any(path.is_relative_to(home) for home in homes)]
+    if stray:
+        raise RecordError(f"{stray[0]} belongs to an experiment whose {EXPERIMENT} is missing: copy it there as well")
+    found = [_results(home, homes) for home in homes]
+    if not any(results.records for results in found):
+        raise RecordError(f"{folder} holds no {RECORD}: no run has finished yet")
+    return _told_apart([results for results in found if results.records], folder)
+
+
+def _told_apart(found: list[Results], folder: Path) -> list[Results]:
+    """Where an experiment was run twice, each title says in which folder."""
+    titles = [results.experiment.title for results in found]
+    return [
+        replace(each, experiment=replace(each.experiment, title=f"{title}, in {each.folder.relative_to(folder)}"))
+        if titles.count(title) > 1
+        else each
+        for each, title in zip(found, titles, strict=True)
+    ]
+
+
+def _below(folder: Path, name: str) -> list[Path]:
+    """The files of this name, except those of sweeps, whose trials are no rows of a table."""
+    return sorted(path for path in folder.rglob(name) if "sweeps" not in path.relative_to(folder).parts)
+
+
+def _results(home: Path, homes: list[Path]) -> Results:
+    experiment = read_experiment(home / EXPERIMENT)
+    inner = [other for other in homes if other != home and other.is_relative_to(home)]
+    paths = [path for path in _below(home, RECORD) if not any(path.is_relative_to(other) for other in inner)]
+    first: dict[str, tuple[Path, Record]] = {}
+    sources: dict[tuple[str, int], Path] = {}
+    runs: dict[str, dict[int, Record]] = {method: {} for method in experiment.methods}
+    for path in paths:
+        record = read_record(path)
+        if record.experiment != experiment.name:
+            raise RecordError(f"{path} belongs to {record.experiment!r}, not to {experiment.name!r}, where it lies")
+        word, _, number = path.parent.name.partition("-")
+        if word == "seed" and number.isdecimal() and int(number) != record.seed:
+            raise RecordError(f"{path} is of seed {record.seed}: put it into a folder of that name, or remove it")
+        twin = sources.setdefault((record.method, record.seed), path)
+        if twin != path:
+            raise RecordError(f"{twin} and {path} are both seed {record.seed} of {record.method}: remove one")
+        _same_recipe(*first.setdefault(record.method, (path, record)), path, record)
+        _same_surroundings(*next(iter(first.values())), path, record)
+        runs.setdefault(record.method, {})[record.seed] = record
+    return Results(home, experiment, {method: dict(sorted(seeds.items())) for method, seeds in runs.items() if seeds})
+
+
+def _same_recipe(first: Path, one: Record, path: Path, other: Record) -> None:
+    changed = differences(one.recipe, other.recipe)
+    if changed:
+        lines = "".join(f"\n  {line}" for line in changed)
+        raise RecordError(f"{first} and {path} are runs of {one.method} with two recipes, which differ in{lines}")
+
+
+def _same_surroundings(first: Path, one: Record, path: Path, other: Record) -> None:
+    """Methods of one table are trained on one task, with one network and one plan."""
+    changed = [line for line in differences(one.recipe, other.recipe) if line.startswith(("task", "network", "plan"))]
+    if changed:
+        lines = "".join(f"\n  {line}" for line in changed)
+        raise RecordError(f"{first} and {path} do not belong in one table; their recipes differ in{lines}")
+
+
+def _check(path: Path, content: dict[str, Any]) -> None:
+    """Numbers are numbers, and lists hold what they should."""
+    for name, score in content["scores"].items():
+        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+            raise RecordError(f"{path} is not a record: its score {name!r} is {score!r}, not a number")
+    log, classes = content.get("log") or [], content.get("classes") or {}
+    if not isinstance(log, list) or not all(_is_entry(entry) for entry in log):
+        raise RecordError(f"{path} is not a Poise record: its log is not a list of objects")
+    for part in ("classes", "damaged"):
+        if not isinstance(content.get(part) or {}, dict):
+            raise RecordError(f"{path} is not a Poise record: its {part!r} is not an object")
+    for name, counts in classes.items():
+        if not isinstance(counts, list) or not all(_is_pair(count) for count in counts):
+            raise RecordError(f"{path} is not a Poise record: the classes of {name!r} are not pairs of counts")
+
+
+def _is_entry(entry: object) -> bool:
+    return isinstance(entry, dict) and all(isinstance(entry.get(name) or {}, dict) for name in ("loss", "measures"))
+
+
+def _is_pair(count: object) -> bool:
+    return isinstance(count, list) and len(count) == 2 and all(isinstance(number, int) for number in count)
+
+
+@contextmanager
+def _shaping(path: Path, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise RecordError(f"{path} is not a Poise {kind}: {type(error).__name__}, {error}") from None
+
+
+def _experiment(content: dict[str, Any]) -> Experiment:
+    methods = tuple(content["methods"])
+    if not content["columns"]:
+        raise ValueError("it has no columns")
+    paper = {
+        method: {column: _published(cell) for column, cell in row.items()}
+        for method, row in (content.get("paper") or {}).items()
+    }
+    return Experiment(
+        name=content["name"],
+        title=content.get("title") or content["name"],
+        columns=_columns(content["columns"]),
+        methods=methods,
+        groups=tuple(tuple(group) for group in content.get("groups") or [methods]),
+        details={title: _columns(columns) for title, columns in (content.get("details") or {}).items()},
+        paper=paper,
+        overlaps={method: tuple(names) for method, names in (content.get("overlaps") or {}).items()},
+        rare_classes=tuple(content.get("rare_classes") or ()),
+        class_names=tuple(str(name) for name in content.get("class_names") or ()),
+        frontier=tuple(str(name) for name in content.get("frontier") or ()),
+        reference=content.get("reference") or content["name"],
+    )
+
+
+def _columns(found: list[Mapping[str, Any]]) -> tuple[Column, ...]:
+    return tuple(Column(each["name"], tuple(each["of"]), tuple(each.get("classes") or ())) for each in found)
+
+
+def _published(cell: Mapping[str, Any]) -> Published:
+    return Published(float(cell["mean"]), None if cell.get("std") is None else float(cell["std"]))

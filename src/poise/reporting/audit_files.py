@@ -1,0 +1,69 @@
+"""Audits on disk: audit.json and telling.npz of one model, and the reference points that come with Poise."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from poise.io.json_files import RecordError, read_json, require
+
+# What an .npz that was cut or changed raises: numpy's own (one array is no archive), and those of a zip and its parts.
+DAMAGES = (ValueError, EOFError, KeyError, TypeError, BadZipFile, zlib.error, struct.error, RuntimeError)
+
+
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """facts as in audit.json; arrays of the telling examples, x_0, u_0, s_0 and so on."""
+
+    facts: dict[str, Any]
+    arrays: dict[str, np.ndarray] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.facts["model"]["name"])
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model in the plane: near and far gain, each (value, low, high); a reference is one that came with Poise."""
+
+    name: str
+    near: tuple[float, float, float]
+    far: tuple[float, float, float]
+    reference: bool = False
+
+
+def load_audit(folder: Path) -> Audited:
+    """The audit in a folder, or a RecordError that names what is wrong."""
+    path = folder / "audit.json"
+    facts = read_json(path, "audit")
+    require(path, facts, "audit", model=dict, data=dict, numbers=dict, verdict=dict, slices=list, telling=list)
+    try:
+        with (folder / "telling.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (OSError, *DAMAGES) as error:
+        raise RecordError(f"{folder / 'telling.npz'} cannot be read: {error}") from None
+    return Audited(facts, arrays)
+
+
+def point_of(facts: dict[str, Any], reference: bool = False) -> Point | None:
+    """The model in the plane; None where a gain is not known."""
+    ends = [[facts["numbers"][name][end] for end in ("value", "low", "high")] for name in ("near_gain", "far_gain")]
+    if any(end is None for side in ends for end in side):
+        return None
+    (a, b, c), (d, e, f) = ends
+    return Point(str(facts["model"]["name"]), (a, b, c), (d, e, f), reference)
+
+
+def references() -> list[Point]:
+    """Models of known training, measured by `poise audit`."""
+    rows = json.loads(files("poise.reporting").joinpath("audit_references.json").read_text(encoding="utf-8"))
+    return [Point(row["name"], tuple(row["near"]), tuple(row["far"]), reference=True) for row in rows]

@@ -1,0 +1,129 @@
+"""Strips: sentences as rows of coloured tokens, what people mark above what methods are sensitive to (section 4.1).
+
+A run leaves strips.json beside its record. Values of a run are divided by the sentence's largest one, so that a row
+shows relative magnitudes, and then averaged over seeds.
+
+<experiment>/<method>/seed-03/strips.json    tokens, human scores and sensitivities of a fixed list of sentences
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from poise.io.json_files import RecordError, read_json, require
+from poise.records.schema import RECORD, Results, read_record
+from poise.reporting.figures.svg import STRENGTH, colour, text_on
+from poise.reporting.findings import pairs
+from poise.reporting.markup import Markup, element, join
+from poise.reporting.rounding import number
+
+STRIPS = "strips.json"
+_EACH = 4  # sentences on either side
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A sentence: relative strength per token, by row, and every method's correlation with the human row."""
+
+    title: str
+    tokens: tuple[str, ...]
+    rows: Mapping[str, tuple[float, ...]]
+    r: Mapping[str, float]
+
+    @property
+    def caption(self) -> str:
+        return f"{self.title}: r " + ", ".join(f"{method} {number(value, 2)}" for method, value in self.r.items())
+
+
+def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> list[Strip]:
+    """The sentences that were asked for by name, and those where a method gains and loses most against its first."""
+    found = _found(results)
+    compared = [pair for pair in pairs(results, order) if pair[0] in found and pair[1] in found]
+    if not compared:
+        return []
+    method, first = compared[0]
+    shown = [_strip(place, {name: found[name] for name in (first, method)}) for place in _places(found)]
+    unasked = [strip for strip in shown if not strip.title]
+    ranked = sorted(unasked, key=lambda strip: strip.r[first] - strip.r[method])
+    gains = [strip for strip in ranked if strip.r[method] > strip.r[first]][:each]
+    losses = [strip for strip in ranked[::-1] if strip.r[method] < strip.r[first]][:each]
+    strips = [strip for strip in shown if strip.title]
+    strips += [replace(strip, title=f"{method} gains most") for strip in gains]
+    return strips + [replace(strip, title=f"{method} loses most") for strip in losses]
+
+
+def strips_section(results: Results, order: Sequence[str]) -> Markup:
+    """Nothing where runs left no strips."""
+    strips = chosen_strips(results, order)
+    if not strips:
+        return Markup()
+    note = (
+        "Human: how far a token's score is from neutral. Below: sensitivity to the token's removal. Each row relative "
+        "to its largest value, mean over seeds; r: mean over seeds, over tokens that carry sentiment."
+    )
+    return join([element("h3", "Tokens"), element("p", note, class_="note"), *(_drawn(strip) for strip in strips)])
+
+
+def _drawn(strip: Strip) -> Markup:
+    rows = [
+        element("div", element("b", name), *(_cell(*pair) for pair in zip(strip.tokens, values, strict=True)))
+        for name, values in strip.rows.items()
+    ]
+    return element("figure", element("figcaption", strip.caption), *rows, class_="strips")
+
+
+def _cell(token: str, share: float) -> Markup:
+    fill = colour(STRENGTH, share)
+    return element("span", token, title=number(share, 2), style=f"background: {fill}; color: {text_on(fill)}")
+
+
+def _found(results: Results) -> dict[str, list[list[dict[str, Any]]]]:
+    """The sentences of every run, by method."""
+    runs: dict[str, list[list[dict[str, Any]]]] = {}
+    for path in sorted(results.folder.rglob(STRIPS)):
+        if path.with_name(RECORD).exists():
+            runs.setdefault(read_record(path.with_name(RECORD)).method, []).append(_read(path))
+    texts = {tuple(tuple(each["tokens"]) for each in run) for held in runs.values() for run in held}
+    if len(texts) > 1:
+        raise RecordError(f"the {STRIPS} in {results.folder} show different sentences: run them with one version")
+    return runs
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    content = read_json(path, "strip")
+    require(path, content, "strip", sentences=list)
+    try:
+        for each in content["sentences"]:
+            if not len(each["tokens"]) == len(each["human"]) == len(each["sensitivity"]):
+                raise ValueError("lists of different lengths")
+            if not all(math.isfinite(value) for value in (each["r"], *each["sensitivity"])):
+                raise ValueError("a number that is not finite")
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{path} is not a Poise strip: {type(error).__name__}, {error}") from None
+    sentences: list[dict[str, Any]] = content["sentences"]
+    return sentences
+
+
+def _places(found: Mapping[str, list[list[dict[str, Any]]]]) -> range:
+    return range(len(next(iter(found.values()))[0]))
+
+
+def _strip(place: int, runs: Mapping[str, list[list[dict[str, Any]]]]) -> Strip:
+    sentence = next(iter(runs.values()))[0][place]
+    human = [0.0 if score is None else abs(score - 0.5) for score in sentence["human"]]
+    rows = {"human": _relative(human)}
+    for method, held in runs.items():
+        shares = [_relative(run[place]["sensitivity"]) for run in held]
+        rows[method] = tuple(fmean(values) for values in zip(*shares, strict=True))
+    r = {method: fmean(run[place]["r"] for run in held) for method, held in runs.items()}
+    return Strip(sentence.get("title", ""), tuple(sentence["tokens"]), rows, r)
+
+
+def _relative(values: Sequence[float]) -> tuple[float, ...]:
+    highest = max(values) or 1.0
+    return tuple(value / highest for value in values)

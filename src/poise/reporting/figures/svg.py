@@ -1,0 +1,256 @@
+"""Drawing: scales, ticks and a frame, as inline SVG whose colours come from the page (light and dark).
+
+Colours of heat maps: the same in light and dark, with text that can be read on them.
+
+Labels beside points that may lie close together: no label lies on another, on a point, or on a line to a label.
+
+One after the other, each label takes the nearest place around its point that is free. If it is not beside its point, a
+line leads there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import cos, pi, sin
+
+from poise.reporting.markup import Markup, element
+
+Ramp = tuple[tuple[int, int, int], ...]
+
+ACCURACY: Ramp = ((24, 32, 66), (33, 84, 124), (52, 140, 148), (131, 192, 158), (234, 240, 196))
+DIFFERENCE: Ramp = ((150, 54, 42), (219, 142, 112), (243, 240, 234), (116, 170, 190), (28, 96, 128))
+STRENGTH: Ramp = ((243, 240, 234), (186, 209, 214), (116, 170, 190), (28, 96, 128))
+
+
+def colour(ramp: Ramp, share: float) -> str:
+    """The colour at a share from 0 to 1 of a ramp."""
+    at = min(1.0, max(0.0, share)) * (len(ramp) - 1)
+    below, above = list(pairwise(ramp))[min(int(at), len(ramp) - 2)]
+    rest = at - min(int(at), len(ramp) - 2)
+    return "#" + "".join(f"{round(a + (b - a) * rest):02x}" for a, b in zip(below, above, strict=True))
+
+
+def text_on(background: str) -> str:
+    """Near black or white, whichever has the higher contrast."""
+    channels = [int(background[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#141820" if luminance > 0.18 else "#ffffff"
+
+
+_NEAR, _STEP, _FURTHEST = 9.0, 8.0, 420.0
+_BESIDE = 16.0  # as far without a line
+_TURNS = (0, 8, 4, 12, 2, 6, 10, 14, 1, 7, 9, 15, 3, 5, 11, 13)  # sixteenths: right, left, below, above, between
+
+
+@dataclass(frozen=True)
+class Box:
+    """An upright rectangle."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @classmethod
+    def around(cls, x: float, y: float, width: float, height: float) -> Box:
+        return cls(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
+    def meets(self, other: Box) -> bool:
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+    def inside(self, other: Box) -> bool:
+        across = self.left >= other.left and self.right <= other.right
+        return across and self.top >= other.top and self.bottom <= other.bottom
+
+    def nearest(self, x: float, y: float) -> tuple[float, float]:
+        """The place in it that is nearest to a point."""
+        return min(max(x, self.left), self.right), min(max(y, self.top), self.bottom)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A label of a size for a point."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where the label lies; `leads` is the end of the line from its point, None where it lies beside it."""
+
+    box: Box
+    leads: tuple[float, float] | None
+
+
+def place_labels(wanted: Sequence[Wanted], taken: Sequence[Box], area: Box) -> list[Placed | None]:
+    """A place for each label inside the area, off what is taken; None where none is free."""
+    free = _Free(area, [*taken])
+    return [free.take(each) for each in wanted]
+
+
+class _Free:
+    def __init__(self, area: Box, taken: list[Box]) -> None:
+        self.area, self.taken, self.labels = area, taken, list[Box]()
+
+    def take(self, wanted: Wanted) -> Placed | None:
+        """The nearest free place whose line crosses no label; in a crowd, the nearest free place."""
+        first = None
+        for box in _around(wanted):
+            if not box.inside(self.area) or any(box.meets(other) for other in self.taken):
+                continue
+            way = _dots((wanted.x, wanted.y), box.nearest(wanted.x, wanted.y))
+            first = first or (box, way)
+            if not any(dot.meets(other) for dot in way for other in self.labels):
+                return self._hold(wanted, box, way)
+        return None if first is None else self._hold(wanted, *first)
+
+    def _hold(self, wanted: Wanted, box: Box, way: list[Box]) -> Placed:
+        self.labels.append(box)
+        self.taken += [box, *way]
+        x, y = box.nearest(wanted.x, wanted.y)
+        far = (x - wanted.x) ** 2 + (y - wanted.y) ** 2 > _BESIDE**2
+        return Placed(box, (x, y) if far else None)
+
+
+def _around(wanted: Wanted) -> Iterator[Box]:
+    """Rings around the point, each a little further."""
+    gap = _NEAR
+    while gap < _FURTHEST:
+        for turn in _TURNS:
+            right, down = cos(turn * pi / 8), sin(turn * pi / 8)
+            x, y = wanted.x + right * (gap + wanted.width / 2), wanted.y + down * (gap + wanted.height / 2)
+            yield Box.around(x, y, wanted.width, wanted.height)
+        gap += _STEP
+
+
+def _dots(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
+    """The line between two places, as small boxes."""
+    count = max(1, int((abs(end[0] - start[0]) + abs(end[1] - start[1])) / 4))
+    parts = [number / count for number in range(count + 1)]
+    return [
+        Box.around(start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1]), 2, 2) for part in parts
+    ]
+
+
+WIDTH = 340  # of every figure: readable on a phone, several side by side on a desk
+_BOLD = 7.4  # a letter of a title in the widest common face
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values to places: `low` is at `start`, `high` at `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    logarithmic: bool = False
+
+    def __call__(self, value: float) -> float:
+        low, high, at = (self._flat(number) for number in (self.low, self.high, value))
+        return self.start + (self.end - self.start) * ((at - low) / (high - low) if high > low else 0.5)
+
+    def ticks(self, count: int = 4) -> list[float]:
+        """Round values inside the scale."""
+        return _powers(self.low, self.high) if self.logarithmic else _steps(self.low, self.high, count)
+
+    def _flat(self, value: float) -> float:
+        return math.log10(value) if self.logarithmic else value
+
+
+def scale_of(values: Iterable[float], start: float, end: float, logarithmic: bool = False) -> Scale:
+    """A scale that holds all values, with a little room; logarithmic only if all are positive and far apart."""
+    held = list(values)
+    low, high = min(held), max(held)
+    if logarithmic and low > 0 and high > 20 * low:
+        return Scale(low, high, start, end, logarithmic=True)
+    room = 0.04 * (high - low) or 0.05 * abs(high) or 1.0
+    return Scale(low - room, high + room, start, end)
+
+
+def drawing(height: float, label: str, *parts: str, width: float = WIDTH) -> Markup:
+    """A whole figure; `label` is for those who cannot see it."""
+    box = f"0 0 {width:g} {height:g}"
+    return element("svg", *parts, viewBox=box, role="img", aria_label=label, class_="figure")
+
+
+def words(x: float, y: float, content: str, class_: str, anchor: str = "start", fill: str | None = None) -> Markup:
+    style = f"fill: {fill}" if fill else None
+    return element("text", content, x=_place(x), y=_place(y), class_=class_, text_anchor=anchor, style=style)
+
+
+def heading(x: float, content: str) -> Markup:
+    """The title of a figure, from `x` on; of one that is too long the ends, and the whole under the pointer."""
+    room = int((WIDTH - x) / _BOLD)
+    if len(content) <= room:
+        return words(x, 14, content, "title")
+    kept = f"{content[: room // 2]}…{content[room // 2 + 1 - room :]}"
+    return element("text", kept, element("title", content), x=_place(x), y="14", class_="title")
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    return element("path", d=f"M{_place(x1)} {_place(y1)}L{_place(x2)} {_place(y2)}", class_=class_)
+
+
+def polyline(points: Sequence[tuple[float, float]], class_: str) -> Markup:
+    path = "L".join(f"{_place(x)} {_place(y)}" for x, y in points)
+    return element("path", d=f"M{path}", class_=class_)
+
+
+def box(x: float, y: float, width: float, height: float, title: str = "", **attributes: object) -> Markup:
+    """A rectangle; `title` shows under the pointer."""
+    inner = [element("title", title)] if title else []
+    places = {"x": _place(x), "y": _place(y), "width": _place(width), "height": _place(height)}
+    return element("rect", *inner, **places, **attributes)
+
+
+def frame(x: Scale, y: Scale, title: str, x_name: str) -> list[Markup]:
+    """Title, grid lines and labels."""
+    parts = [heading(x.start, title), words(x.end, y.start + 26, x_name, "small", "end")]
+    for tick in y.ticks():
+        parts.append(line(x.start, y(tick), x.end, y(tick), "grid"))
+        parts.append(words(x.start - 6, y(tick) + 3.5, short(tick), "small", "end"))
+    parts += [words(x(tick), y.start + 14, short(tick), "small", "middle") for tick in x.ticks(5)]
+    return [*parts, line(x.start, y.start, x.end, y.start, "axis")]
+
+
+def short(value: float) -> str:
+    """A tick's label: `0`, `.25`, `1.5`, `400`, `1e-4`."""
+    if value and (abs(value) < 0.001 or abs(value) >= 100_000):
+        mantissa, exponent = f"{value:.1e}".split("e")
+        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    text = f"{value:.6g}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+
+
+def _place(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _steps(low: float, high: float, count: int) -> list[float]:
+    if high <= low:
+        return [low]
+    rough = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    found = [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
+    return found if len(found) > 1 else _steps(low, high, count + 1)  # one alone is no scale
+
+
+def _powers(low: float, high: float) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    factors = (1,) if len(powers) > 4 else (1, 3)
+    return [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]

@@ -1,1 +1,0 @@
-"""Corrupted test sets: a classifier's accuracy on them, and making them on disk."""

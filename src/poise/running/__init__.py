@@ -1,0 +1,1 @@
+"""From an experiment to its records: runner, schedule, shared beginnings, fleets, sweeps, Ray."""

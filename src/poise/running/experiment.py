@@ -1,0 +1,189 @@
+"""What an experiment is: a task, a network, a plan and methods to compare. Its `repr` is its configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from torch import nn
+
+from poise.checks import require_folder_name
+from poise.data.augment import Augmentation
+from poise.data.loading.sentences import TokenAugmentation
+from poise.data.task import Task
+from poise.objectives.objective import Objective
+from poise.training.plan import Plan
+
+
+class TaskRecipe(Protocol):
+    """Makes a task. One with a `training` says what of it decides the weights: experiments that agree share models."""
+
+    def __call__(self) -> Task: ...
+
+
+class Measures(Protocol):
+    """What else to know of a trained model, by name."""
+
+    def __call__(self, model: nn.Module, task: Task) -> dict[str, float]: ...
+
+
+@dataclass(frozen=True, repr=False)
+class Build:
+    """A network to be: Build(LeNet, num_classes=15) prints and, called, builds LeNet(num_classes=15)."""
+
+    network: Callable[..., nn.Module]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __init__(self, network: Callable[..., nn.Module], **settings: Any) -> None:
+        object.__setattr__(self, "network", network)
+        object.__setattr__(self, "settings", settings)
+
+    def __call__(self) -> nn.Module:
+        return self.network(**self.settings)
+
+    @property
+    def name(self) -> str:
+        return self.network.__name__
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table."""
+
+    name: str
+    objective: Objective
+    augment: Augmentation | TokenAugmentation | None = None
+
+    @property
+    def folder(self) -> str:
+        """Its name as that of a folder: "PG+FCL" becomes pg-fcl."""
+        return re.sub(r"(?:[^\w.]|_)+", "-", self.name.lower()).strip("-")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: the mean of one or more scores, over some classes only if they are named."""
+
+    name: str
+    of: tuple[str, ...]
+    classes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run, its seed apart: two runs may stand in one row if these print alike."""
+
+    task: TaskRecipe
+    network: Build
+    plan: Plan
+    method: Method
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table to be.
+
+    groups    methods that are compared with each other, the first of each with the others.
+    details   further tables, {title: columns}, each corrected for its own columns.
+    paper     {method: {column: (mean, std)}}; a std that is not given is None.
+    overlaps  {method: corruptions that its training resembles}.
+    measures  more scores of a trained model than its accuracies; where it may not be tested, the task has no tests.
+    watch     what to measure after every epoch, for the log.
+    exhibits  what a run leaves beside its record for figures, {name: content of name.json}.
+    testing   False for a study that helps to choose: it sees the task's validations and no test set.
+    frontier  two columns that pull apart; methods called "NAME SETTING" are then curves over them.
+    reference whose errors the mean corruption error divides by, one of `REFERENCE_ERRORS`, if any.
+    """
+
+    name: str
+    title: str
+    task: TaskRecipe
+    network: Build
+    plan: Plan
+    methods: tuple[Method, ...]
+    columns: tuple[Column, ...]
+    groups: tuple[tuple[str, ...], ...]
+    details: dict[str, tuple[Column, ...]] = field(default_factory=dict)
+    seeds: int = 10
+    paper: dict[str, dict[str, tuple[float, float | None]]] = field(default_factory=dict)
+    overlaps: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    rare_classes: tuple[int, ...] = ()
+    class_names: tuple[str, ...] = ()
+    measures: Measures | None = None
+    watch: Measures | None = None
+    exhibits: Callable[[nn.Module, Task], dict[str, dict[str, Any]]] | None = None
+    testing: bool = True
+    frontier: tuple[str, ...] = ()
+    reference: str = ""
+
+    def __post_init__(self) -> None:
+        require_folder_name("an experiment", self.name)
+        _require_free("an experiment", self.name)
+        if not self.methods:
+            raise ValueError(f"{self.name} has no method: it needs one at least")
+        folders = [method.folder for method in self.methods]
+        for method in self.methods:
+            _require_free("a method", method.folder)
+            if folders.count(method.folder) > 1 or not method.folder.strip("."):
+                raise ValueError(f"the method {method.name!r} needs a name whose letters and digits no other has")
+        names = [method.name for method in self.methods]
+        unknown = {name for group in self.groups for name in group} - set(names)
+        if len(set(names)) < len(names) or unknown:
+            raise ValueError(f"methods must have names of their own, and groups name methods: {names}, {unknown}")
+
+    @property
+    def by_class(self) -> set[str]:
+        """The tests whose counts per class are worth keeping: those that are a column of their own, or parts of one."""
+        parts = [column for columns in self.details.values() for column in columns if column.classes]
+        return {
+            name for column in (*self.columns, *parts) for name in column.of if len(column.of) == 1 or column.classes
+        }
+
+    def runs(
+        self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+    ) -> list[tuple[Method, int]]:
+        """Methods x seeds: all of them, or these."""
+        chosen = [method for method in self.methods if methods is None or method.name in methods]
+        return [(method, seed) for method in chosen for seed in (range(self.seeds) if seeds is None else seeds)]
+
+    def recipe(self, method: Method) -> Recipe:
+        return Recipe(self.task, self.network, self.plan, method)
+
+    def facts(self) -> dict[str, Any]:
+        """What a table needs to know, for experiment.json."""
+        paper = {
+            method: {column: {"mean": mean, "std": std} for column, (mean, std) in row.items()}
+            for method, row in self.paper.items()
+        }
+        return {
+            "version": 1,
+            "name": self.name,
+            "title": self.title,
+            "columns": _plain(self.columns),
+            "details": {title: _plain(columns) for title, columns in self.details.items()},
+            "methods": [method.name for method in self.methods],
+            "groups": [list(group) for group in self.groups],
+            "paper": paper,
+            "overlaps": {name: list(seen) for name, seen in self.overlaps.items()},
+            "rare_classes": list(self.rare_classes),
+            "class_names": list(self.class_names),
+            **({"frontier": list(self.frontier)} if self.frontier else {}),
+            **({"reference": self.reference} if self.reference else {}),
+        }
+
+
+def _plain(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in asdict(column).items() if value} for column in columns]
+
+
+_TAKEN = ("fleets", "models", "sweeps")  # folders that runs keep beside those of methods and experiments
+
+
+def _require_free(kind: str, folder: str) -> None:
+    if folder.lower() in _TAKEN:
+        raise ValueError(f"{kind} is called {folder!r}, which is a folder of ours: choose another name")

@@ -1,0 +1,238 @@
+"""What a trained model is worth: accuracies, the counts behind them, and what the experiment measures besides.
+
+Several processes count a part of the batches each, and all of them must ask; what is measured, the first one measures.
+
+Examples put on a device, and the loader that fits their kind: images, pictures that are streamed, or sentences.
+
+The test sets that a run has behind it, kept one by one until its record is written: tests of ImageNet-C take hours.
+
+    <run>/tested.jsonl    whose weights and which tests, as a digest; then for every set a line with right answers and
+                          examples per class
+
+A file that belongs to other weights or other tests, or that cannot be read, is not used: all sets are tested again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from poise.data.loading.resident import DeviceLoader, Loader, on_device
+from poise.data.loading.sentences import TokenLoader, tokens_of
+from poise.data.loading.streamed import Pictures, StreamLoader
+from poise.data.task import Examples, Task
+from poise.distributed import rank, share, sum_over_processes, union, world_size
+from poise.errors import DataMismatch, out_of_time
+from poise.evaluation.accuracy import count_batches, count_right
+from poise.io.files import new_file
+from poise.running.experiment import Experiment, Measures
+from poise.tokens import Input, Tokens
+from poise.training.kernels.compiling import compiled, compiles
+from poise.training.plan import Plan
+
+
+def placed(examples: Examples, device: torch.device) -> tuple[Input, Tensor]:
+    """uint8 images as a tensor, word pieces as Tokens, and their labels."""
+    if isinstance(examples.x, Tensor) or examples.x.dtype == np.uint8:
+        return on_device(examples.x, examples.y, device)
+    return tokens_of(examples.x, device), torch.from_numpy(np.array(examples.y)).long().to(device)
+
+
+def loader(rows: Input | Pictures, labels: Tensor, plan: Plan, augment: Any, seed: int) -> Loader:
+    """Batches to train on."""
+    if isinstance(rows, Pictures):
+        return StreamLoader(rows, labels, plan.batch_size, augment, seed, plan.layout)
+    if isinstance(rows, Tokens):
+        return TokenLoader(rows, labels, plan.batch_size, augment, seed)
+    return DeviceLoader(rows, labels, plan.batch_size, augment, seed)
+
+
+FILE = "tested.jsonl"
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Counts [L, 2] by test set, and the pictures that could not be decoded on the way; kept where there is a path."""
+
+    path: Path | None = None
+    lines: list[str] = field(default_factory=list)
+    counts: dict[str, Tensor] = field(default_factory=dict)
+    damaged: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, counts: Tensor, damaged: dict[str, str]) -> None:
+        """One more set; the first process writes it down, and does not wait for the disk."""
+        self.counts[name] = counts
+        if self.path is None or rank() > 0:
+            return
+        self.lines.append(json.dumps({"test": name, "counts": counts.tolist(), "damaged": damaged}))
+        with new_file(self.path, within=self.path.parent) as stream:
+            stream.write("\n".join(self.lines).encode())
+
+
+def read_tested(path: Path | None, model: nn.Module, *tests: object) -> Tested:
+    """What the first process finds of these weights and these tests, in all processes."""
+    if path is None:
+        return Tested()
+    lines = share(_found(path, _digest(model, tests)) if rank() == 0 else [])
+    sets = [json.loads(line) for line in lines[1:]]
+    counts = {each["test"]: torch.tensor(each["counts"]) for each in sets}
+    return Tested(path, lines, counts, {name: why for each in sets for name, why in each["damaged"].items()})
+
+
+def _found(path: Path, digest: str) -> list[str]:
+    """The lines of the file, or the first one of a new file."""
+    head = json.dumps({"version": 1, "digest": digest})
+    try:
+        lines = path.read_text().splitlines()
+        whole = all({"test", "counts", "damaged"} == set(json.loads(line)) for line in lines[1:])
+    except (OSError, ValueError, TypeError):
+        return [head]
+    return lines if whole and lines[:1] == [head] else [head]
+
+
+def _digest(model: nn.Module, tests: tuple[object, ...]) -> str:
+    digest = sha256(repr(tests).encode())
+    for name, tensor in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+_MANY = 50  # sets of 10,000 pictures
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Scores the models of an experiment on a device.
+
+    testing   False leaves the test sets alone and scores the task's validations instead.
+    deadline  a time.monotonic() after which no set is begun: OutOfTime.
+    """
+
+    experiment: Experiment
+    task: Task
+    device: torch.device
+    testing: bool = True
+    deadline: float = math.inf
+
+    def after_epoch(self, model: nn.Module) -> dict[str, Any]:
+        """For the log: the accuracy on validation, and what the experiment watches."""
+        watched = self._measured(self.experiment.watch, model)
+        entry = {} if self.task.validation is None else {"validation": self._validation(model)}
+        return {**entry, **({"measures": watched} if watched else {})}
+
+    def at_the_end(self, model: nn.Module, kept: Path | None = None) -> dict[str, Any]:
+        """For the record: scores, the counts behind them, and the accuracy on validation.
+
+        kept  a file for the sets that are behind it: asked again, it goes on with the next one.
+        """
+        counts = self._all_counts(model, kept)
+        measured = self._measured(self.experiment.measures, model)
+        return {
+            "scores": {**{name: _accuracy(each) for name, each in counts.items()}, **measured},
+            "classes": {name: each.tolist() for name, each in counts.items() if name in self.experiment.by_class},
+            "validation": self._validation(model),
+            "origins": self.task.origins if self.testing else {},
+            **({"damaged": damaged} if (damaged := self._damaged()) else {}),
+        }
+
+    def exhibits(self, model: nn.Module) -> dict[str, dict[str, Any]]:
+        """For figures: what the experiment keeps beside the record of a test, by name."""
+        make = self.experiment.exhibits
+        return make(model, self.task) if make is not None and self.testing and rank() == 0 else {}
+
+    @cached_property
+    def train(self) -> tuple[Input | Pictures, Tensor]:
+        """The training examples and labels on the device, images in the plan's layout; pictures that are streamed stay
+        where they are."""
+        if isinstance(self.task.train, Pictures):
+            return self.task.train, torch.from_numpy(self.task.train.source.labels).to(self.device)
+        rows, labels = self._placed(self.task.train)
+        layout = self.experiment.plan.layout
+        return (rows.contiguous(memory_format=layout) if isinstance(rows, Tensor) else rows), labels
+
+    @cached_property
+    def _validation_set(self) -> tuple[Input, Tensor] | None:
+        return None if self.task.validation is None else self._placed(self.task.validation)
+
+    def _all_counts(self, model: nn.Module, kept: Path | None) -> dict[str, Tensor]:
+        """[L, 2] for every set, in their order."""
+        sets = self.task.tests if self.testing else self.task.validations
+        tested = read_tested(kept, model, self.experiment.task, self.experiment.plan, self.testing, self.task.origins)
+        if isinstance(self.task.train, Pictures):
+            self.task.train.damaged.update({Path(path): why for path, why in tested.damaged.items()})
+        with _tuned(), compiled(model) if self._compiles(model, len(sets)) else nullcontext():
+            for name, make in sets.items():
+                if name in tested.counts:
+                    continue
+                if share(time.monotonic() >= self.deadline):
+                    raise out_of_time(f"{len(tested.counts)} of {len(sets)} tests")
+                tested.add(name, self._count(model, make(self.device)), self._damaged())
+        return {name: tested.counts[name] for name in sets}
+
+    def _compiles(self, model: nn.Module, sets: int) -> bool:
+        """Pictures of a stream come in batches of any size; for a few sets, compiling takes longer than it saves. Those
+        that are behind a run count, so that it ends as it began."""
+        streamed = isinstance(self.task.train, Pictures)
+        return sets >= _MANY and not streamed and compiles(model, self.experiment.plan, self.device)
+
+    def _damaged(self) -> dict[str, str]:
+        """Streamed pictures that a process could not decode, and why."""
+        train = self.task.train
+        return union({str(path): why for path, why in train.damaged.items()}) if isinstance(train, Pictures) else {}
+
+    def _measured(self, measures: Measures | None, model: nn.Module) -> dict[str, float]:
+        seen = self.task if self.testing else replace(self.task, tests={})
+        return {} if measures is None or rank() > 0 else measures(model, seen)
+
+    def _validation(self, model: nn.Module) -> float | None:
+        return None if self._validation_set is None else _accuracy(self._counts(model, *self._validation_set))
+
+    def _placed(self, examples: Examples) -> tuple[Input, Tensor]:
+        return placed(examples, self.device)
+
+    def _count(self, model: nn.Module, examples: Examples | Pictures) -> Tensor:
+        if isinstance(examples, Examples):
+            return self._counts(model, *self._placed(examples))
+        bfloat16 = self.experiment.plan.precision == "bfloat16"
+        batches = examples.in_order(self.device, rank(), world_size())
+        counts = count_batches(model, batches, self.device, self.task.num_classes, bfloat16)
+        counts = sum_over_processes(counts.to(self.device)).cpu()
+        if not counts[:, 1].any():
+            raise DataMismatch("no picture of a test can be decoded: see the warnings for their names")
+        return counts
+
+    def _counts(self, model: nn.Module, rows: Input, labels: Tensor) -> Tensor:
+        bfloat16 = self.experiment.plan.precision == "bfloat16"
+        counts = count_right(
+            model, rows, labels, self.task.num_classes, bfloat16=bfloat16, part=rank(), parts=world_size()
+        )
+        return sum_over_processes(counts.to(self.device)).cpu()
+
+
+@contextmanager
+def _tuned() -> Iterator[None]:
+    """cuDNN looks for its fastest kernels: many sets have batches of one size."""
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def _accuracy(counts: Tensor) -> float:
+    """Right of all, from [L, 2]."""
+    right, all_of_them = (int(total) for total in counts.sum(0))
+    return right / max(all_of_them, 1)

@@ -1,0 +1,319 @@
+"""Runs on a cluster: each is a task of Ray, with the folders, checkpoints and records of the local runner.
+
+    driver                                      worker, on any node
+    sends a run, its recipe by value        →   trains it into the shared folder
+    tells all events in one place           ←   puts its events into the driver's mailbox
+    sends it again if its worker was lost   →   goes on from its last checkpoint
+
+A run is one process on one GPU at most; several processes that train one model are torchrun's.
+
+A connection to Ray: to a cluster that is there, or to one of this machine's own. Ray is imported here, and late.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+import torch
+
+from poise.checks import install
+from poise.distributed import world_size
+from poise.errors import DataError, TrainingError
+from poise.running.logs import Event, Listener
+from poise.running.runner import Runner
+from poise.running.search import Search
+
+_STORE = 100_000_000  # bytes: recipes and events are small
+_SILENCE, _PATIENCE = 3, 10  # seconds
+_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # Ray speaks gRPC, so HTTP/2: both sides begin with a frame of settings, kind 4
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
+_ELSE = "start one (ray start --head), give another --address, or none for a Ray of this machine's own"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where runs go.
+
+    address       that of a Ray cluster, or "auto" for the one of this node; None starts one on this machine.
+    gpus_per_run  a part of a GPU lets several runs share one; None is a whole one where there are any.
+    device        "cpu" leaves GPUs alone, "cuda" asks for them.
+    retries       how often a run is sent again because its worker was lost.
+    """
+
+    address: str | None = None
+    gpus_per_run: float | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        if self.gpus_per_run is not None and not 0 <= self.gpus_per_run <= 1:
+            raise ValueError(f"gpus_per_run={self.gpus_per_run} must lie in [0, 1]: a run is one process on one GPU")
+        if (self.device == "cpu" and self.gpus_per_run) or (self.device == "cuda" and self.gpus_per_run == 0):
+            raise ValueError(f"gpus_per_run={self.gpus_per_run} and device={self.device!r} contradict each other")
+
+
+@contextmanager
+def connected(cluster: Cluster) -> Iterator[Any]:
+    """Ray, connected; what it started goes down with us. It says little, and tells nobody that it was used."""
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()} if cluster.address is None else {}
+    with _environment({"RAY_USAGE_STATS_ENABLED": "0", **own}), _interruptible():
+        try:
+            ray: Any = import_module("ray")
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(f"ray is missing: {install('cluster')}", name="ray") from None
+        small = {"include_dashboard": False, "object_store_memory": _STORE} if cluster.address is None else {}
+        place = _found(cluster.address)
+        try:
+            with _told(place):
+                _require_answer(place)
+                ray.init(address=place or "local", log_to_driver=False, logging_level=logging.ERROR, **small)
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            why = (str(error) or type(error).__name__).splitlines()[0]
+            token = "; if it asks for a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN" if cluster.address else ""
+            raise TrainingError(f"no Ray at {place or 'this machine'}: {why}{token}") from None
+        try:
+            with redirect_stdout(sys.stderr):  # where Ray speaks of lost workers; ours is for results
+                yield ray
+        finally:
+            ray.shutdown()
+
+
+@cache
+def _token() -> str:
+    """Of this process: Ray remembers the first one that it was given."""
+    return uuid4().hex
+
+
+def _found(address: str | None) -> str | None:
+    """Where "auto" leads: to the Ray of this node, or to the last one that was started here, which may be gone."""
+    if address != "auto":
+        return address
+    try:
+        return str(import_module("ray._private.services").canonicalize_bootstrap_address(address))
+    except (ImportError, AttributeError):  # a Ray that keeps it elsewhere: it looks for itself, in its own time
+        return address
+    except ConnectionError:
+        raise TrainingError(f"no Ray runs on this node: {_ELSE}") from None
+
+
+@contextmanager
+def _told(address: str | None) -> Iterator[None]:
+    """Says whom we wait for, if it takes long."""
+    sentence = f"Ray at {address} is asked, and has not answered yet" if address else "a Ray is started on this machine"
+    timer = threading.Timer(_SILENCE, partial(print, sentence, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _require_answer(address: str | None) -> None:
+    """A sentence for a place where no Ray listens: Ray itself would look for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    secret = os.environ.get("RAY_USE_TLS", "0") not in ("", "0")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as line:
+            line.sendall(b"" if secret else _HELLO)
+            answer = _SETTINGS if secret else line.recv(9)
+    except TimeoutError:
+        raise TrainingError(f"no Ray answers at {address}: nothing came in {_PATIENCE} seconds; {_ELSE}") from None
+    except OSError as error:
+        raise TrainingError(f"no Ray answers at {address}: {error.strerror or error}; {_ELSE}") from None
+    if answer[3:4] != _SETTINGS[3:4]:
+        raise TrainingError(f"no Ray answers at {address}: something else does; {_ELSE}")
+
+
+@contextmanager
+def _environment(more: dict[str, str]) -> Iterator[None]:
+    """These variables, where the user has not set them, for Ray and what it starts."""
+    added = {name: value for name, value in more.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ray's calls end at a KeyboardInterrupt, at no other answer to Ctrl-C; the caller's answer is given after it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, before)
+        signal.raise_signal(signal.SIGINT)
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+_PAUSE = 0.2  # seconds between two looks into the mailbox
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What a worker is to do, and what it is called when it is lost."""
+
+    method: str
+    seed: int
+    run: Callable[[torch.device, Listener], object]
+
+
+def run_on_cluster(
+    runner: Runner, cluster: Cluster, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+) -> list[Path]:
+    """Like Runner.run, every run on a worker of its own; what another process is at is left to it."""
+    if world_size() > 1:
+        raise TrainingError("Ray starts processes of its own: start it without torchrun")
+    wanted = runner.begin(methods, seeds)
+    sent = replace(runner, out=runner.out.resolve(), store=runner.store and runner.store.resolve(), listen=_silent)
+    ends = time.time() + runner.deadline - time.monotonic()  # nodes have monotonic clocks of their own
+    left = [(method.name, seed) for method, seed in wanted if not runner.is_finished(method, seed)]
+    if left:
+        with connected(cluster) as ray:
+            jobs = [_Job(method, seed, partial(_run, sent, method, seed, ends)) for method, seed in left]
+            _work(ray, jobs, cluster, _share(ray, cluster), runner.listen)
+    return [path for method, seed in wanted if (path := runner.record_path(method, seed)).exists()]
+
+
+def search_on_cluster(search: Search, cluster: Cluster) -> None:
+    """Like Search.run, by as many searchers at once as the cluster has room for."""
+    sent = replace(search, out=search.out.resolve(), listen=_silent)
+    ends = time.time() + search.deadline - time.monotonic()
+    with connected(cluster) as ray:
+        share = _share(ray, cluster)
+        room = min(int(ray.cluster_resources().get(name, 0) / part) for name, part in share.items() if part)
+        most = min(len(search.sweep), search.trials or len(search.sweep))
+        jobs = [
+            _Job(search.sweep.method, number, partial(_search, sent, ends)) for number in range(max(1, min(room, most)))
+        ]
+        _work(ray, jobs, cluster, share, search.listen)
+
+
+def _run(runner: Runner, method: str, seed: int, ends: float, device: torch.device, listen: Listener) -> None:
+    deadline = time.monotonic() + ends - time.time()
+    replace(runner, device=device, listen=listen, deadline=deadline).run([method], [seed])
+
+
+def _search(search: Search, ends: float, device: torch.device, listen: Listener) -> None:
+    deadline = time.monotonic() + ends - time.time()
+    replace(search, device=device, listen=listen, deadline=deadline).run()
+
+
+def _share(ray: Any, cluster: Cluster) -> dict[str, float]:
+    """What a run takes of the cluster: its part of a GPU and a core; or without a GPU, a core for each thread."""
+    there = ray.cluster_resources().get("GPU", 0)
+    wanted = cluster.gpus_per_run
+    gpus = (1 if there or cluster.device == "cuda" else 0) if wanted is None else wanted
+    gpus = 0 if cluster.device == "cpu" else gpus
+    if gpus > there:
+        raise TrainingError(f"a run asks for {gpus:g} GPU, and the cluster has {there:g}")
+    most = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=1)
+    return {"GPU": gpus, "CPU": 1 if gpus else max(1, min(torch.get_num_threads(), most))}
+
+
+def _work(ray: Any, jobs: Sequence[_Job], cluster: Cluster, share: dict[str, float], listen: Listener) -> None:
+    """All jobs to their ends; a job whose worker is lost is sent again. The first that fails ends them all."""
+    mailbox = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Mailbox).remote()
+    task = ray.remote(num_cpus=share["CPU"], num_gpus=share["GPU"], max_retries=0)(_serve)
+    here = {name: os.environ[name] for name in ("POISE_DATA",) if name in os.environ}
+    device = torch.device("cuda" if share["GPU"] else "cpu")
+
+    def send(job: _Job) -> Any:
+        return task.remote(partial(job.run, device), mailbox, torch.get_num_threads(), here)
+
+    lost = dict.fromkeys(jobs, 0)
+    sent = {send(job): job for job in jobs}
+    while sent:
+        done, _ = ray.wait(list(sent), timeout=_PAUSE)
+        for event in ray.get(mailbox.take.remote()):
+            listen(event)
+        for each in done:
+            job = sent.pop(each)
+            error = _end(ray, each)
+            if isinstance(error, _Lost):
+                lost[job] += 1
+                if lost[job] > cluster.retries:
+                    where = f"{job.method} (seed {job.seed})"
+                    raise TrainingError(
+                        f"{where}: its worker was lost {lost[job]} times ({error}); its checkpoints are saved"
+                    )
+                detail = f" from its last checkpoint: its worker was lost ({error})"
+                listen(Event(job.method, job.seed, "restarting", detail=detail))
+                sent[send(job)] = job
+            elif error is not None:
+                raise error
+
+
+class _Lost(Exception):
+    """A worker that is no more."""
+
+
+def _end(ray: Any, task: Any) -> Exception | None:
+    """None, or why a task could not end well."""
+    try:
+        found: Exception | None = ray.get(task)
+    except ray.exceptions.RayTaskError:
+        raise  # a fault of ours, with the worker's traceback
+    except ray.exceptions.RayError as error:
+        return _Lost(type(error).__name__)
+    return found
+
+
+def _serve(run: Callable[[Listener], object], mailbox: Any, threads: int, here: dict[str, str]) -> Exception | None:
+    """A job, in a worker, with the driver's threads and data folder; a failure with a sentence comes back as one."""
+    os.environ.update(here)
+    torch.set_num_threads(threads)
+    last = [mailbox.put.remote()]
+
+    def tell(event: Event) -> None:
+        last[0] = mailbox.put.remote(event)
+
+    try:
+        run(tell)
+    except (TrainingError, DataError, OSError, ModuleNotFoundError) as error:
+        return error
+    finally:
+        import_module("ray").get(last)  # events are heard before the end
+    return None
+
+
+class _Mailbox:
+    """Events of all workers, in the order in which they came; an actor."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    def put(self, *events: Event) -> None:
+        self._events += events
+
+    def take(self) -> list[Event]:
+        taken, self._events = self._events, []
+        return taken
+
+
+def _silent(event: Event) -> None:
+    """Nobody is told here; the worker has a listener of its own."""

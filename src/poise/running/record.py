@@ -1,0 +1,151 @@
+"""A record: what a run came to, with all that decides it.
+
+Where a run happened: commit, versions, device.
+
+One recipe in each folder: runs that cannot stand in one table are refused.
+
+Weights beside a record: those that were tested, and no others.
+
+Another training of the same recipe, with the kernels of another day, gives other weights. So a finished run gets its
+own from the checkpoint that has its log, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from poise.errors import TrainingError
+from poise.models.saved import save_model
+from poise.records.recipe_text import differences
+from poise.running.experiment import Build, Experiment, Method
+from poise.training.checkpoint import newest
+from poise.training.loop import Fit
+
+
+def surroundings(device: torch.device) -> dict[str, Any]:
+    """For the record."""
+    return {
+        "commit": _commit(),
+        "version_of_poise": _version("poise"),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": _version("numpy")},
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"{_processor()}, {_threads()}",
+    }
+
+
+def _commit() -> str | None:
+    """That of the checkout this file lies in, with a + if the package differs from it; None for an installed one."""
+    here = Path(__file__).parents[1]
+    try:
+        found = _git(here, "rev-parse", "--short", "HEAD")
+        return found + ("+" if _git(here, "status", "--porcelain", "--", str(here)) else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    return platform.machine() or "CPU"
+
+
+def _threads() -> str:
+    count = torch.get_num_threads()
+    return f"{count} thread{'s' if count > 1 else ''}"
+
+
+_SURROUNDINGS = ("task", "network", "plan")  # what all methods of a table have in common
+
+
+def mixing(folder: Path, recipes: dict[str, str]) -> None:
+    """A TrainingError if a run in the folder of an experiment, finished or begun, cannot stand in one table with these.
+
+    recipes  by the folder of their method. Runs of other methods need the same task, network and plan.
+    """
+    for run in sorted(folder.glob("*/seed-*")) if recipes else []:
+        own = recipes.get(run.parent.name)
+        recipe, fields = (next(iter(recipes.values())), _SURROUNDINGS) if own is None else (own, ("",))
+        _differing(run / "record.json", recipe, fields)
+
+
+def _differing(record: Path, recipe: str, fields: tuple[str, ...]) -> None:
+    """A TrainingError if the run in this folder has another recipe, as to the fields that begin so."""
+    for path in (record, record.with_name("recipe.json")):
+        if not path.exists():
+            continue
+        try:
+            held = str(json.loads(path.read_text())["recipe"])
+        except (ValueError, KeyError, TypeError):
+            raise TrainingError(
+                f"{path} is damaged: remove it, and the run continues from its checkpoint, if it has one"
+            ) from None
+        changed = [line for line in differences(held, recipe) if line.startswith(fields)]
+        if changed:
+            raise TrainingError(
+                f"{path.parent} holds a run with another recipe (there, here): {'; '.join(changed)}; "
+                "use another --out, or give the experiment another name"
+            )
+
+
+_WEIGHTS = "model.safetensors"
+
+
+def keep_weights(record: Path, model: nn.Module, network: Build) -> None:
+    """In half precision, 1.7 MB for ResNet-56."""
+    save_model(model, record.with_name(_WEIGHTS), network.name, **network.settings)
+
+
+def has_weights(record: Path) -> bool:
+    return record.with_name(_WEIGHTS).exists()
+
+
+def can_get_weights(record: Path, trained: Path) -> bool:
+    """Whether a finished run has none, and the folder where it was trained still has the model."""
+    found = None if has_weights(record) else newest(trained, lambda sentence: None)
+    return found is not None and bool(found.facts["log"] == json.loads(record.read_text()).get("log"))
+
+
+def record_of(
+    experiment: Experiment,
+    method: Method,
+    seed: int,
+    done: Fit,
+    tested: dict[str, Any],
+    device: torch.device,
+    started: datetime,
+) -> dict[str, Any]:
+    """The record of a run that is trained and tested now."""
+    return {
+        "version": 1,
+        "experiment": experiment.name,
+        "method": method.name,
+        "seed": seed,
+        "recipe": repr(experiment.recipe(method)),
+        **tested,
+        "log": done.log,
+        "trunk": {"epochs": done.trunk} if done.trunk else None,
+        "seconds": done.seconds,
+        "peak_memory": done.peak_memory,
+        **surroundings(device),
+        "engine": done.engine,
+        "started": started.isoformat(timespec="seconds"),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,1 @@
+"""What is compiled for a GPU, and our own kernels."""

@@ -1,0 +1,43 @@
+"""The records of results/ are those of the recipes that are here now: a command goes on from them."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from poise.recipes import shelf
+from poise.recipes.names import FILES
+from poise.running.experiment import Experiment
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/experiment.json"))
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    found = [shelf.from_file(ROOT / "examples" / f"{name}.py") for name in ("taught_digits", "sentiment_cpu")]
+    for name in FILES:
+        for length in ("full", "compressed"):
+            try:
+                found += shelf.find(name, length)
+            except ValueError:
+                assert length == "compressed"
+    return {each.name: each for each in found}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_records_are_of_today_s_recipes(folder: Path) -> None:
+    experiment = experiments()[folder.name]
+    assert json.loads((folder / "experiment.json").read_text())["name"] == experiment.name
+    recipes = {method.name: repr(experiment.recipe(method)) for method in experiment.methods}
+    paths = sorted(folder.glob("*/seed-*/record.json"))
+    assert paths
+    for path in paths:
+        record = json.loads(path.read_text())
+        assert record["experiment"] == experiment.name and record["recipe"] == recipes[record["method"]], path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_quick_table_beside_the_paper_s_numbers_says_so(name: str) -> None:
+    assert all("a quick look" in each.title for each in shelf.find(name, "quick") if each.paper)
