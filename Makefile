@@ -10,8 +10,8 @@ PYTHONS := 3.12 3.13
 LIGHT := tests/reporting tests/records tests/auditing/test_families.py tests/cli/test_results.py tests/cli/test_stopping.py \
 	tests/recipes/test_alignment.py tests/test_cli.py tests/test_extras.py tests/test_layers.py \
 	tests/test_public_names.py tests/test_pythons.py tests/test_readme.py tests/test_results_list.py \
-	$(addprefix tests/data/test_,$(addsuffix .py,archives classes download folders interrupt layouts noise packages \
-	places safety sources stream))
+	$(addprefix tests/data/test_,$(addsuffix .py,archives bombs classes download folders hostile_folders \
+	hostile_server interrupt layouts noise packages places safety sources stream))
 LIGHT_PACKAGES := "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "pytest>=8" "pytest-xdist>=3.6" \
 	"hypothesis>=6.100"
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from poise.corruptions.write import Making, claim
-from poise.io.files import new_file, require_writable, sweep, together
+from poise.io.files import new_file, regular, require_writable, sweep, together
 
 WRITER = """
 import sys, time
@@ -137,3 +138,21 @@ def test_a_folder_that_cannot_be_written_is_named_and_trying_leaves_nothing(tmp_
     assert failed.value.filename == str(tmp_path / "file" / "below")
     require_writable(tmp_path / "new" / "below")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        for name, kind in (("pipe", "a pipe"), ("link", "a pipe"), ("device", "a device"), ("socket", "a socket")):
+            with pytest.raises(OSError, match=f"it is {kind}, not a file") as caught:
+                regular(tmp_path / name)
+            assert caught.value.filename == str(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        regular(tmp_path / "nothing")
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "other").symlink_to("file")
+    assert regular(tmp_path / "other").read_bytes() == b"x"

@@ -34,6 +34,12 @@ class DataUnsafe(DataError):
     """An archive that leaves its folder, or a pickle that names anything but numpy arrays."""
 
 
+def printable(said: object) -> str:
+    """Words from outside, as far as a terminal should show them."""
+    text = "".join(letter if letter.isprintable() else "?" for letter in str(said).strip())
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
 class TrainingError(Exception):
     """A run cannot go on; the message says where it stands and what to do."""
 

@@ -1,6 +1,7 @@
 """Models and data by a word: every way in, and a sentence for every way that leads nowhere."""
 
 import json
+import os
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from deadlines import within
 from PIL import Image
 from safetensors.torch import save_file
 from tiny_cifar import drawn_cifar
@@ -15,7 +17,7 @@ from tiny_cifar import drawn_cifar
 import poise
 from poise.auditing.inputs.classifiers import Unscaled
 from poise.auditing.inputs.examples import read_rows
-from poise.auditing.inputs.fitting import in_classes_of, sample
+from poise.auditing.inputs.fitting import in_classes_of, lines_of, sample
 from poise.auditing.inputs.images import open_pictures
 from poise.auditing.inputs.models import Loaded, load_model
 from poise.auditing.inputs.texts import open_texts, open_tokenizer
@@ -232,6 +234,28 @@ def test_a_damaged_picture_is_left_out_and_named(tmp_path: Path) -> None:
         (folder / name).write_bytes(b"")
     with pytest.raises(AuditError, match=r"nothing that can be read: .*0.png cannot be read as a picture"):
         open_pictures(str(folder), None, None, 32).first(range(6))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_pipes_in_place_of_what_an_audit_reads_are_named(tmp_path: Path) -> None:
+    folder = photos(tmp_path / "photos")
+    (folder / "cat" / "0.png").unlink()
+    for pipe in (folder / "cat" / "0.png", *(tmp_path / name for name in ("a.safetensors", "a.pt", "a.tsv", "names"))):
+        os.mkfifo(pipe)
+    with within(20):
+        found = open_pictures(str(folder), None, None, 32)
+        assert len(next(found.batches(range(6))).x) == 5
+        assert found.left_out() == ["1 picture could not be read, and left out: cat/0.png"]
+        for read in (
+            lambda: load_weights(tmp_path / "a.safetensors", trust=False),
+            lambda: load_weights(tmp_path / "a.pt", trust=True),
+            lambda: read_rows(tmp_path / "a.tsv"),
+            lambda: lines_of(tmp_path / "names"),
+            lambda: open_tokenizer(tmp_path / "names", 128),
+            lambda: model(str(tmp_path / "a.safetensors")),
+        ):
+            with pytest.raises(AuditError, match=r"is not a file|it is a pipe, not a file|neither a file nor a folder"):
+                read()
 
 
 def test_arrays_with_columns(tmp_path: Path) -> None:

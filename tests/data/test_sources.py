@@ -207,7 +207,7 @@ def test_an_array_is_compared_once(offer, tmp_path: Path, monkeypatch: pytest.Mo
     assert compared == [digits()["test_x"].shape]
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "manifest", "empty manifest", "wrong manifest"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "manifest", "empty manifest", "wrong manifest", "flipped"])
 def test_a_damaged_cache_is_not_taken_for_a_set_and_is_mended(
     offer, tmp_path: Path, cache_folder: Path, damage
 ) -> None:
@@ -218,6 +218,8 @@ def test_a_damaged_cache_is_not_taken_for_a_set_and_is_mended(
         (place / "test_x.npy").write_bytes((place / "test_x.npy").read_bytes()[:-5])
     elif damage == "gone":
         (place / "test_x.npy").unlink()
+    elif damage == "flipped":
+        (place / "manifest.json").write_text((place / "manifest.json").read_text().replace("digests", "eigests"))
     else:
         (place / "manifest.json").write_text({"manifest": "{", "empty manifest": "{}"}.get(damage, "[]"))
     with pytest.raises(DataMismatch, match=r"mnist is not whole in .*poise data get mnist --again"):

@@ -1,11 +1,13 @@
 """Sentences, scores and phrases: on small files made here, and on the real ones where they are beside the checkout."""
 
+import random
 from pathlib import Path
 
 import pytest
 import torch
 from data_sets import offer, write_folder
 
+from poise.auditing.inputs.texts import open_texts
 from poise.data.loading.sentences import WordPieces
 from poise.data.sets import cache, catalogue
 from poise.data.sets import fetch as sources
@@ -18,7 +20,7 @@ from poise.data.sets.sst import (
     read_sentences,
     require_scores,
 )
-from poise.errors import DataMismatch, DataNotFound
+from poise.errors import DataError, DataMismatch, DataNotFound
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not (SHARED / "sst").exists(), reason="the SST files are not beside the checkout")
@@ -265,3 +267,69 @@ def test_the_real_scores_and_phrases() -> None:
     test = read_glue(SHARED / "sst2", SHARED / "sst", "test")
     assert (len(test), sum(label for _, label in test)) == (1821, 909)
     assert torch.tensor([label for _, label in test]).float().mean() < 0.5
+
+
+READERS = {
+    "sst/trees/dev.txt": lambda home: read_sentences(home / "sst", "dev"),
+    "sst/token_scores.tsv": lambda home: read_sentences(home / "sst", "dev"),
+    "sst/dictionary.txt": lambda home: read_raw_scores(home / "sst"),
+    "sst/sentiment_labels.txt": lambda home: read_raw_scores(home / "sst"),
+    "sst/trees/test.txt": lambda home: read_glue(home / "sst2", home / "sst", "test"),
+    "sst2/train.tsv": lambda home: read_phrases(home / "sst2"),
+    "sst2/dev.tsv": lambda home: open_texts("sst2", None, None, []),
+    "sst2/test.tsv": lambda home: read_phrases(home / "sst2"),
+    "bert-vocab/vocab.txt": lambda home: cache.path_of("bert-vocab", "vocab.txt"),
+}
+
+
+@pytest.fixture
+def stored(sst: Path, cache_folder: Path, request: pytest.FixtureRequest) -> Path:
+    """All texts in the cache, with one kind of raw scores."""
+    texts = {f"trees/{split}.txt": "\n".join(TREES) + "\n" for split in ("train", "dev", "test")}
+    texts["token_scores.tsv"] = (sst / "token_scores.tsv").read_text(encoding="utf8")
+    if "dictionary" in request.node.name or "labels" in request.node.name:
+        texts |= {"dictionary.txt": DICTIONARY, "sentiment_labels.txt": LABELS}
+    glue = {
+        "train.tsv": "sentence\tlabel\ngood \t1\n",
+        "dev.tsv": "sentence\tlabel\nfine \t1\n",
+        "test.tsv": "index\tsentence\n0\tIt works .\n",
+    }
+    for name, files in {"sst": texts, "sst2": glue, "bert-vocab": {"vocab.txt": "[PAD]\n[UNK]\na\n"}}.items():
+        cache.store(name, [(item, text.encode()) for item, text in files.items()], "made", {})
+    return cache_folder
+
+
+@pytest.mark.parametrize("file", READERS)
+def test_a_flipped_bit_in_a_stored_text_is_named_with_the_remedy(stored: Path, file: str) -> None:
+    name, _, item = file.partition("/")
+    whole = (stored / file).read_bytes()
+    READERS[file](stored)
+    for bit in random.Random(0).sample(range(len(whole) * 8), 40):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (stored / file).write_bytes(flipped)
+        with pytest.raises(
+            DataMismatch, match=rf"^{item} of {name} is not what was stored: .* data get {name} --again$"
+        ):
+            READERS[file](stored)
+    (stored / file).write_bytes(whole)
+    READERS[file](stored)
+
+
+def test_texts_of_a_set_with_a_damaged_manifest_are_not_read(stored: Path) -> None:
+    (stored / "sst" / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match=r"sst is not whole in .*poise data get sst --again"):
+        read_sentences(stored / "sst", "dev")
+
+
+def test_texts_beside_the_stored_sets_are_read(sst: Path, cache_folder: Path) -> None:
+    (cache_folder / "mine").mkdir(parents=True)
+    sst.joinpath("trees").rename(cache_folder / "mine" / "trees")
+    assert len(read_sentences(cache_folder / "mine", "dev")) == len(TREES)
+
+
+def test_a_text_that_was_not_stored_is_not_read(stored: Path) -> None:
+    (stored / "sst" / "dictionary.txt").write_text(DICTIONARY, encoding="utf8")
+    (stored / "sst" / "sentiment_labels.txt").write_text(LABELS, encoding="utf8")
+    with pytest.raises(DataMismatch, match=r"sentiment_labels\.txt of sst is not what was stored"):
+        read_raw_scores(stored / "sst")

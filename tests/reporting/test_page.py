@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from deadlines import within
 from fake_records import cifar, mnist, path_of
 
 from poise.io.json_files import RecordError
@@ -110,6 +112,34 @@ def test_sections_appear_only_with_their_data(tmp_path: Path) -> None:
     change(path_of(bare, "XE", 0), log=[], classes={}, peak_memory=None, seconds=None, versions={}, commit=None)
     words = text_of(page(load(bare)))
     assert "Learning curves" not in words and "Differences" not in words and "One seed" in words and "nan" not in words
+
+
+@pytest.mark.parametrize("which", ["picture", "folder"])
+def test_a_link_among_the_figures_shows_nothing_of_the_machine(tmp_path: Path, which: str) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "a.png").write_bytes(b"\x89PNG secret")
+    figures = mnist(tmp_path / "runs") / "figures"
+    if which == "folder":
+        figures.symlink_to(tmp_path / "private")
+    else:
+        figures.mkdir()
+        (figures / "a.png").symlink_to(tmp_path / "private" / "a.png")
+    with pytest.raises(RecordError, match=r"figures(/a\.png)? is a link: put what it leads to in its place"):
+        page(load(tmp_path / "runs"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_among_the_figures_or_records_is_named(tmp_path: Path) -> None:
+    figures = mnist(tmp_path) / "figures"
+    figures.mkdir()
+    os.mkfifo(figures / "a.png")
+    with within(5), pytest.raises(RecordError, match=r"a\.png cannot be read: it is a pipe, not a file"):
+        page(load(tmp_path))
+    record = path_of(tmp_path / "synthetic-mnist", "FCL", 1)
+    record.unlink()
+    os.mkfifo(record)
+    with within(5), pytest.raises(RecordError, match=r"record\.json cannot be read: it is a pipe, not a file"):
+        load(tmp_path)
 
 
 def test_own_figures_are_inside_with_their_names(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """What a checkpoint puts back lies in memory as the weights do: a fused optimizer step takes nothing else."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
 import torch
+from deadlines import within
 from miniature import EXPERIMENT, blobs
 from torch import nn
 
@@ -58,3 +60,18 @@ def test_damaged_checkpoints_make_room_for_new_ones(tmp_path: Path) -> None:
         found = newest(tmp_path, pytest.fail)
         assert found is not None and found.facts["epoch"] == epoch
     assert sorted(path.stem for path in tmp_path.glob("*.json")) == ["checkpoint-0004", "checkpoint-0005"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+@pytest.mark.parametrize("ending", ["json", "safetensors"])
+def test_a_pipe_in_place_of_a_checkpoint_is_passed_over(tmp_path: Path, ending: str) -> None:
+    for epoch in (1, 2):
+        save(tmp_path, epoch, nn.Linear(2, 2), None, {"log": []})
+    path = tmp_path / f"checkpoint-0002.{ending}"
+    path.unlink()
+    os.mkfifo(path)
+    told: list[str] = []
+    with within(5):
+        found = newest(tmp_path, told.append)
+    assert found is not None and found.facts["epoch"] == 1
+    assert [sentence.endswith("is damaged (OSError); the one before it is used") for sentence in told] == [True]

@@ -38,6 +38,7 @@ from poise.corruptions.write import (
 )
 from poise.data.sets.cache import load
 from poise.io.files import new_file
+from poise.io.npy import map_npy
 
 SETS = ("cifar10", "cifar100")
 
@@ -83,10 +84,9 @@ def _pick(things: Any, number: int) -> Any:
 
 def _npy(path: Path) -> np.ndarray:
     try:
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError):
+        return map_npy(path)
+    except ValueError:
         raise OutputError(f"{path} is not an array that can be read: save it with numpy.save, as numbers") from None
-    return array
 
 
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}

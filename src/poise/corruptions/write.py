@@ -38,7 +38,7 @@ from poise.corruptions.corrupt import Corruption, corrupt
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
 from poise.io.decoding import as_rgb, open_picture
-from poise.io.files import is_part, new_file, sweep
+from poise.io.files import is_part, new_file, regular, sweep
 
 Progress = Callable[[str, int, int], None]
 _MANIFEST = "corruption.json"
@@ -253,7 +253,7 @@ class Gallery:
     def _fingerprint(self, path: Path) -> bytes:
         """Of one file [32 bytes]; one that cannot be opened has that of an empty one."""
         try:
-            with (self.home / path).open("rb") as stream:
+            with regular(self.home / path).open("rb") as stream:
                 size = stream.seek(0, 2)
                 stream.seek(0)
                 first = stream.read(_BLOCK)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO, Any
 
+from poise.io.files import regular
+
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 
@@ -17,7 +19,7 @@ def open_picture(source: Path | IO[bytes]) -> Any:
     """PIL's picture of a file; PIL.UnidentifiedImageError where it is of no format of ours."""
     from PIL import Image
 
-    return Image.open(source, formats=FORMATS)
+    return Image.open(regular(source) if isinstance(source, Path) else source, formats=FORMATS)
 
 
 def as_rgb(picture: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Files that appear whole, or not at all; and sets of them that appear together.
+"""Files that appear whole, or not at all; sets of them that appear together; and files that can be read to their end.
 
 Each is written under a name of its own, locked by its writer, and moved into its place while it is locked. The system
 takes the lock back from a process that dies, so that what it left can be told and swept.
@@ -6,7 +6,9 @@ takes the lock back from a process that dies, so that what it left can be told a
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,6 +54,18 @@ def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
         if part is not None:
             with suppress(OSError):
                 part.unlink()
+
+
+def regular(path: Path) -> Path:
+    """The path, for reading; an OSError where a pipe, a socket or a device lies, whose reading may never end.
+
+    A link is followed. A folder is left to the reader, which says that it is one.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}.get(stat.S_IFMT(mode), "a device")
+        raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+    return path
 
 
 def _stands(path: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from poise.io.files import new_file
+from poise.io.files import new_file, regular
 
 VERSION = 1
 
@@ -32,7 +32,7 @@ def write_json(path: Path, content: Mapping[str, Any], indent: int | None = 1) -
 def read_json(path: Path, kind: str) -> dict[str, Any]:
     """An object of our version, or a RecordError that says why not."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(regular(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from poise.io.files import regular
 from poise.io.json_files import RecordError, read_json, require
-
-# What an .npz that was cut or changed raises: numpy's own (one array is no archive), and those of a zip and its parts.
-DAMAGES = (ValueError, EOFError, KeyError, TypeError, BadZipFile, zlib.error, struct.error, RuntimeError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +42,9 @@ def load_audit(folder: Path) -> Audited:
     facts = read_json(path, "audit")
     require(path, facts, "audit", model=dict, data=dict, numbers=dict, verdict=dict, slices=list, telling=list)
     try:
-        with (folder / "telling.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+        with regular(folder / "telling.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (OSError, *DAMAGES) as error:
+    except Exception as error:  # whatever a damaged file makes numpy raise
         raise RecordError(f"{folder / 'telling.npz'} cannot be read: {error}") from None
     return Audited(facts, arrays)
 

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
+from poise.io.files import regular
 from poise.io.json_files import RecordError
 from poise.records.schema import Results
 from poise.reporting.captions import spans
@@ -74,8 +75,10 @@ def _duration(seconds: float) -> str:
 
 
 def _pictures(folder: Path) -> Markup:
-    """The experiment's own figures, each inside the page as a data URI."""
+    """The experiment's own figures, each inside the page as a data URI; a link could show any other picture."""
     paths = sorted(path for path in folder.glob("*") if path.suffix.lower() in _KINDS) if folder.is_dir() else []
+    if link := next((path for path in (folder, *paths) if path.is_symlink()), None):
+        raise RecordError(f"{link} is a link: put what it leads to in its place, or remove it")
     shots = [
         element(
             "figure", element("img", src=_data(path), alt=path.stem), element("figcaption", path.name), class_="shot"
@@ -87,7 +90,7 @@ def _pictures(folder: Path) -> Markup:
 
 def _data(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        content = regular(path).read_bytes()
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
     return f"data:{_KINDS[path.suffix.lower()]};base64,{base64.b64encode(content).decode()}"

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from poise.data.loading.resident import Loader
 from poise.distributed import rank, share, union, world_size
 from poise.errors import NotFinite, TrainingError, out_of_time
-from poise.io.files import new_file, sweep
+from poise.io.files import new_file, regular, sweep
 from poise.training.average import Average
 from poise.training.engine import Engine
 
@@ -98,7 +98,7 @@ def read(path: Path) -> Checkpoint:
     """The checkpoint whose JSON file this is."""
     tensors = path.with_suffix(".safetensors")
     try:
-        facts = json.loads(path.read_text())
+        facts = json.loads(regular(path).read_text())
         whole = isinstance(facts, dict) and facts.get("sha256") == _digest(tensors)
         found = load_file(tensors) if whole else None
     except Exception as error:  # whatever a damaged file makes a reader raise
@@ -163,7 +163,7 @@ def _all(folder: Path) -> list[Path]:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
+    with regular(path).open("rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
 
 

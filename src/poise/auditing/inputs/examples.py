@@ -21,6 +21,7 @@ from torch import Tensor
 
 from poise.auditing.inputs.batches import Batch, require_finite
 from poise.errors import AuditError
+from poise.io.files import regular
 
 Columns = dict[str, list[str]]
 _DELIMITED = (".tsv", ".csv")
@@ -31,7 +32,7 @@ def read_rows(path: Path) -> Columns:
     if path.suffix not in (*_DELIMITED, ".jsonl", ".ndjson"):
         raise AuditError(f"{path} must be a .tsv, .csv or .jsonl file")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with regular(path).open(encoding="utf-8-sig", newline="") as stream:
             rows = _delimited(stream, path) if path.suffix in _DELIMITED else _objects(stream, path)
     except OSError as error:
         raise AuditError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -25,6 +25,7 @@ from poise.auditing.inputs.models import Loaded, load_model, normalization, with
 from poise.auditing.inputs.texts import Texts, Tokenizer, is_text, open_texts, open_tokenizer
 from poise.auditing.summary import Names
 from poise.errors import AuditError
+from poise.io.files import regular
 from poise.tokens import Tokens, shape_of
 
 
@@ -168,7 +169,7 @@ def ignored_options(order: Order, table: bool) -> list[str]:
 
 def lines_of(path: Path) -> list[str]:
     try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return [line.strip() for line in regular(path).read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise AuditError(f"{path} cannot be read: {error}") from None
 

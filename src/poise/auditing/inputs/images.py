@@ -10,8 +10,8 @@ Axes: N examples, H rows, W columns, C channels, F columns of a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -28,7 +28,8 @@ from poise.data.sets.folders import in_class_folders
 from poise.data.synthetic_mnist import SyntheticMNIST
 from poise.errors import AuditError, DataNotFound
 from poise.io.decoding import as_rgb, open_picture
-from poise.reporting.audit_files import DAMAGES
+from poise.io.files import regular
+from poise.io.npy import map_npy
 
 Read: TypeAlias = Callable[[Sequence[int]], Tensor]
 _IMAGES, _LABELS = ("x", "images", "image", "data", "arr_0"), ("y", "labels", "label", "targets", "arr_1")
@@ -40,19 +41,12 @@ _CONSTANT = 1e-12
 
 def open_arrays(path: Path, labels: Path | None) -> Examples:
     """An .npz with x, y, and columns, utility and names of features beside them; or an .npy with its labels."""
-    try:
-        if path.suffix == ".npy":
-            if labels is None:
-                raise AuditError(f"{path} holds examples alone: give their labels with --labels FILE.npy")
-            return from_array(path.name, np.load(path, mmap_mode="r"), np.load(labels))
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except OSError as error:
-        raise AuditError(f"{path} cannot be read: {error.strerror or error}") from None
-    except DAMAGES:  # numpy's own words would have the user unpickle it
-        raise AuditError(
-            f"{path} cannot be read: it is damaged, or holds Python objects; save numbers and strings"
-        ) from None
+    if path.suffix == ".npy":
+        if labels is None:
+            raise AuditError(f"{path} holds examples alone: give their labels with --labels FILE.npy")
+        return from_array(path.name, _array(path), _array(labels))
+    with _reading(path), regular(path).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
     x, y = (next((name for name in names if name in arrays), None) for names in (_IMAGES, _LABELS))
     if x is None or y is None:
         raise AuditError(f"{path} holds {', '.join(arrays)}: call the pictures x and the labels y")
@@ -62,6 +56,23 @@ def open_arrays(path: Path, labels: Path | None) -> Examples:
     lost = [f"{n} {list(a.shape)}" for n, a in others.items() if n not in columns and not (features and n == _FEATURES)]
     notes = (f"arrays of {path.name} that are no columns were left out: {', '.join(lost)}",) if lost else ()
     return from_array(path.name, arrays[x], arrays[y], columns, arrays.get(_UTILITY), features, notes)
+
+
+def _array(path: Path) -> np.ndarray:
+    with _reading(path):
+        return map_npy(path)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise AuditError(f"{path} cannot be read: {error.strerror or error}") from None
+    except Exception:  # whatever a damaged file makes numpy raise, whose words would have the user unpickle it
+        raise AuditError(
+            f"{path} cannot be read: it is damaged, or holds Python objects; save numbers and strings"
+        ) from None
 
 
 def _named(others: dict[str, np.ndarray], x: np.ndarray) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from poise.checks import install
 from poise.errors import AuditError
+from poise.io.files import regular
 from poise.models.saved import NETWORKS, network_in
 
 _INSIDE = ("state_dict", "model", "model_state_dict", "weights")
@@ -145,7 +146,7 @@ def _recipe(checkpoint: Path) -> str:
     """The network in the recipe of the run that wrote the checkpoint."""
     for name in ("record.json", "recipe.json"):
         try:
-            recipe: Any = json.loads((checkpoint.parent / name).read_text())["recipe"]
+            recipe: Any = json.loads(regular(checkpoint.parent / name).read_text())["recipe"]
             tree = ast.parse(recipe, mode="eval").body
         except (OSError, ValueError, KeyError, TypeError, SyntaxError):
             continue

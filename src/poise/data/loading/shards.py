@@ -18,13 +18,15 @@ import json
 import tarfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from poise.data.sets.archives import limited_members
 from poise.data.sets.folders import PICTURES, Packed, imagenet_part
 from poise.data.sets.folders import imagenet as imagenet_folders
 from poise.errors import DataMismatch, DataNotFound
+from poise.io.files import regular
 from poise.random import Stream
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ from contextlib import suppress
 from poise.io.files import is_part, new_file, sweep
 
 INDEX = "shards.json"
+MOST_CLASSES = 2**20
+LONGEST_NAME = 1024  # the names of all pictures take as much room as the longest
 _TOGETHER = 16
 
 
@@ -53,9 +57,12 @@ class Shard:
 
     def __post_init__(self) -> None:
         numbers = [self.offsets, self.sizes, self.labels]
-        whole = all(isinstance(value, int) and value >= 0 for column in numbers for value in column)
-        if not whole or {len(column) for column in numbers} != {len(self.names)}:
+        whole = all(isinstance(value, int) and 0 <= value < 2**63 for column in numbers for value in column)
+        named = all(isinstance(name, str) and len(name) <= LONGEST_NAME for name in self.names)
+        if not (whole and named) or {len(column) for column in numbers} != {len(self.names)}:
             raise ValueError("names, offsets, sizes and labels do not fit")
+        if max(self.labels, default=0) >= MOST_CLASSES:
+            raise ValueError(f"a picture is of class {max(self.labels)}")
 
     @property
     def end(self) -> int:
@@ -91,7 +98,7 @@ class Shards:
         return Path(self._paths[self._shard[index]], self._names[index].decode())
 
     def read(self, index: int) -> bytes:
-        with self._paths[self._shard[index]].open("rb") as stream:
+        with regular(self._paths[self._shard[index]]).open("rb") as stream:
             stream.seek(int(self._offsets[index]))
             content: bytes = stream.read(int(self._sizes[index]))
             return content
@@ -131,7 +138,7 @@ def read_shard(path: Path) -> Shard:
     if beside.is_file():
         try:
             return Shard(**json.loads(beside.read_text(encoding="utf8")))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise DataMismatch(f"{beside} is damaged ({error}): remove it, and the tar is looked through") from None
     return look_through(path)
 
@@ -141,28 +148,31 @@ def look_through(path: Path) -> Shard:
     pictures: dict[str, tuple[str, int, int]] = {}
     labels: dict[str, int] = {}
     try:
-        with tarfile.open(path, "r:") as tar:
-            for member in tar:
+        with regular(path).open("rb") as stream:
+            for member in limited_members(path.name, stream):
                 folder, slash, name = member.name.rpartition("/")  # which may have dots: ./, v1.0/
                 stem, _, ending = name.partition(".")
                 key = folder + slash + stem
                 if member.isfile() and f".{ending.lower()}" in PICTURES:
                     pictures[key] = (member.name, member.offset_data, member.size)
                 elif member.isfile() and ending == "cls":
-                    labels[key] = _label(tar, member)
-    except (tarfile.TarError, EOFError, ValueError) as error:
+                    labels[key] = _label(stream, member)
+    except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
         raise DataMismatch(f"{path} is not a whole shard ({type(error).__name__}: {error})") from None
     if not pictures or pictures.keys() != labels.keys():
         odd = next(iter(pictures.keys() ^ labels.keys()), "it is empty")
         raise DataMismatch(f"{path} does not hold pictures with a .cls each: {odd}")
     columns: Any = zip(*pictures.values(), strict=True)
     names, offsets, sizes = (list(column) for column in columns)
-    return Shard(names, offsets, sizes, [labels[key] for key in pictures])
+    try:
+        return Shard(names, offsets, sizes, [labels[key] for key in pictures])
+    except ValueError as error:
+        raise DataMismatch(f"{path} is not a whole shard ({error})") from None
 
 
-def _label(tar: tarfile.TarFile, member: tarfile.TarInfo) -> int:
-    stream = tar.extractfile(member)
-    text = b"" if stream is None else stream.read(20)
+def _label(stream: IO[bytes], member: tarfile.TarInfo) -> int:
+    stream.seek(member.offset_data)
+    text = stream.read(min(member.size, 20))
     if not text.strip().isdigit():
         raise ValueError(f"{member.name} is {text!r}, not the number of a class")
     return int(text)
@@ -181,7 +191,7 @@ def read_index(folder: Path) -> dict[str, Any] | None:
         index = json.loads(path.read_text(encoding="utf8"))
         facts = {"whole": bool(index["whole"]), "each": int(index["each"]), "pictures": dict(index["pictures"] or {})}
         return {"classes": tuple(map(str, index["classes"])), **facts}
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataMismatch(f"{path} is damaged ({type(error).__name__}: {error})") from None
 
 

@@ -6,6 +6,7 @@ same, and so are links.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import stat
@@ -13,14 +14,28 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import IO, Any, Protocol, cast
 from weakref import finalize
 
-from poise.errors import DataMismatch, DataNotFound, DataUnsafe
+from poise.errors import DataError, DataMismatch, DataNotFound, DataUnsafe
+from poise.io.files import regular
 
 ARCHIVES = (".zip", ".whl", ".tar", ".tar.gz", ".tgz")
-LARGEST = 512 * 2**20  # no member of any set is larger; what is, would only fill the memory
+
+# No set has more; what has, would only fill the memory.
+LARGEST = 512 * 2**20  # of a file
+MOST_BYTES = 4 * 2**30  # in all of an archive
+MOST_FILES = 100_000  # in an archive; CIFAR-100 has 60,000 as pictures
+MOST_IN_FOLDER = 2_000_000  # which may hold other sets as well
+LONGEST_NAME = 4096
+LONGEST_HEADER = 2**17  # of one member of a tar, with its long names and extended headers
+MOST_HEADERS = 1000  # extended ones, for all members of a tar
+LONGEST_LIST = 2**24  # the members of a zip
+
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others are unpacked without a limit
+_PIECE = 2**20
 
 
 def given(path: Path | str) -> Path:
@@ -44,7 +59,7 @@ def refuse_large(place: str, sizes: dict[str, int]) -> None:
     """Before any of it is read."""
     for name, size in sizes.items():
         if size > LARGEST:
-            raise DataUnsafe(f"{place} holds {name!r} of {size} bytes: no set has such a file")
+            raise DataUnsafe(f"{place} holds {_short(name)!r} of {size} bytes: no set has such a file")
 
 
 class Files(Protocol):
@@ -64,28 +79,39 @@ class Folder:
     def names(self) -> list[str]:
         if self.path.is_file():
             return [self.path.name]
-        return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+        files = (p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+        names = sorted(islice(files, MOST_IN_FOLDER + 1))
+        if len(names) > MOST_IN_FOLDER:
+            raise DataUnsafe(f"{self.path} holds more than {MOST_IN_FOLDER:,} files: name the folder of the set itself")
+        return names
 
     def read(self, name: str) -> bytes:
         path = self.path if self.path.is_file() else self.path / name
-        refuse_large(self.path.name, {name: path.stat().st_size})
-        return path.read_bytes()
+        try:
+            size = regular(path).stat().st_size
+            refuse_large(self.path.name, {name: size})
+            with path.open("rb") as stream:
+                content = stream.read(size + 1)
+        except OSError as error:
+            raise DataMismatch(f"{path} cannot be read: {error.strerror or error}") from None
+        if len(content) != size:
+            raise DataMismatch(f"{path} holds more or less than its {size} bytes")
+        return content
 
 
 class Archive:
-    """The members of a zip (a wheel is one) or tar archive, compressed or not."""
+    """The members of a zip (a wheel is one) or tar archive; what it lists is limited before it is kept."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read: Callable[[str], bytes]
         try:
             self._names = self._open_zip() if _starts_as_zip(path) else self._open_tar()
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
+        except DataError:
+            raise
+        except Exception as error:  # whatever a damaged or hostile archive makes a library raise
             reason = str(error).partition("\n")[0].rstrip(":")
             raise DataMismatch(f"{path.name} is damaged or not a whole archive: {reason}") from None
-        for name in self._names:
-            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-                raise DataUnsafe(f"{path.name} holds {name!r}, which leads out of the archive")
 
     def names(self) -> list[str]:
         return self._names
@@ -93,39 +119,132 @@ class Archive:
     def read(self, name: str) -> bytes:
         try:
             return self._read(name)
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        except Exception as error:  # as above
             raise DataMismatch(f"{self.path.name} is damaged at {name}: {error}") from None
 
     def _open_zip(self) -> list[str]:
-        archive = zipfile.ZipFile(self.path)
-        self._read = archive.read
-        members = [info for info in archive.infolist() if not info.is_dir()]
+        stream = self.path.open("rb")
+        finalize(self, stream.close)
+        archive = open_zip(self.path.name, stream)
+        self._read = lambda name: read_member(archive, name)
+        tally, members = _Tally(self.path.name), [info for info in archive.infolist() if not info.is_dir()]
         for info in members:
             mode = info.external_attr >> 16  # 0 where the zip was not made on Unix
-            if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-                raise self._no_file(info.filename)
-        refuse_large(self.path.name, {info.filename: info.file_size for info in members})
+            tally.add(info.filename, info.file_size, stat.S_IFMT(mode) in (0, stat.S_IFREG))
         return [info.filename for info in members]
 
-    def _no_file(self, name: str) -> DataUnsafe:
-        return DataUnsafe(f"{self.path.name} holds {name!r}, which is a link or a device, not a file")
-
     def _open_tar(self) -> list[str]:
-        archive = tarfile.open(self.path)  # noqa: SIM115, it is read from as long as we live
-        finalize(self, archive.close)
-        members = {member.name: member for member in archive.getmembers() if not member.isdir()}
-        for name, member in members.items():
-            if not member.isfile():
-                raise self._no_file(name)
-        refuse_large(self.path.name, {name: member.size for name, member in members.items()})
+        stream = _unpacked(self.path)
+        finalize(self, stream.close)
+        places = _list_tar(self.path.name, stream)
 
         def read(name: str) -> bytes:
-            stream = archive.extractfile(members[name])
-            assert stream is not None
-            return stream.read()
+            start, size = places[name]
+            stream.seek(start)
+            content = stream.read(size)
+            if len(content) < size:
+                raise EOFError("it ends early")
+            return content
 
         self._read = read
-        return list(members)
+        return list(places)
+
+
+class _Tally:
+    """What an archive has listed so far: a DataUnsafe at the first member that no set has."""
+
+    def __init__(self, place: str) -> None:
+        self.place, self.count, self.size = place, 0, 0
+
+    def add(self, name: str, size: int, is_file: bool) -> None:
+        self.count, self.size = self.count + 1, self.size + size
+        if len(name) > LONGEST_NAME:
+            raise DataUnsafe(f"{self.place} holds a name of {len(name)} letters: no set has such a file")
+        if not is_file:
+            raise DataUnsafe(f"{self.place} holds {_short(name)!r}, which is a link or a device, not a file")
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise DataUnsafe(f"{self.place} holds {_short(name)!r}, which leads out of the archive")
+        refuse_large(self.place, {name: size})
+        if self.count > MOST_FILES:
+            raise DataUnsafe(f"{self.place} holds more than {MOST_FILES:,} files: no set has so many")
+        if self.size > MOST_BYTES:
+            raise DataUnsafe(f"{self.place} holds more than {MOST_BYTES:,} bytes: no set has so much")
+
+
+class _Limited:
+    """A stream of which only so many bytes more may be read, as long as `left` is a number."""
+
+    def __init__(self, stream: IO[bytes], place: str, left: int) -> None:
+        self.stream, self.place = stream, place
+        self.left: int | None = left
+
+    def read(self, size: int = -1) -> bytes:
+        if self.left is None:
+            return self.stream.read(size)
+        content = self.stream.read(self.left + 1 if size < 0 else min(size, self.left + 1))
+        self.left -= len(content)
+        if self.left < 0:
+            raise DataUnsafe(f"{self.place} has longer headers than any set: nothing of it is read")
+        return content
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def open_zip(place: str, stream: IO[bytes]) -> zipfile.ZipFile:
+    """Of a kind whose members can be read piece by piece."""
+    limited: Any = _Limited(stream, place, LONGEST_LIST)
+    archive = zipfile.ZipFile(limited)
+    limited.left = None
+    if odd := [each for each in archive.infolist() if each.compress_type not in _PACKED]:
+        raise DataUnsafe(f"{place} holds {odd[0].filename!r}, which is neither stored nor deflated: pack it so")
+    return archive
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A member of a zip, in pieces: one that is longer than the zip says would be unpacked whole before it is cut."""
+    content = io.BytesIO()
+    with archive.open(name) as stream:
+        while piece := stream.read(_PIECE):
+            content.write(piece)
+    if content.tell() != archive.getinfo(name).file_size:
+        raise zipfile.BadZipFile(f"{name} is not as long as the archive says")
+    return content.getvalue()
+
+
+def limited_members(place: str, stream: IO[bytes]) -> Iterator[tarfile.TarInfo]:
+    """The members of a tar, none of which is kept; headers that would fill the memory are a DataUnsafe."""
+    limited: Any = _Limited(stream, place, LONGEST_HEADER)
+    with tarfile.open(fileobj=limited, mode="r:") as archive:
+        while (member := archive.next()) is not None:
+            if member.size < 0 or len(archive.pax_headers) > MOST_HEADERS:
+                raise DataUnsafe(f"{place} has headers that no set has: nothing of it is read")
+            yield member
+            vars(archive)["members"].clear()  # each would keep its headers
+            limited.left = LONGEST_HEADER
+
+
+def _list_tar(place: str, stream: IO[bytes]) -> dict[str, tuple[int, int]]:
+    """Where each file of a tar begins, and its size."""
+    tally, places = _Tally(place), {}
+    for member in limited_members(place, stream):
+        if member.issparse():
+            raise DataUnsafe(f"{place} holds {_short(member.name)!r} with holes: pack it without  --sparse")
+        tally.add(member.name, member.size, member.isdir() or member.isfile())
+        if not member.isdir():
+            places[member.name] = member.offset_data, member.size
+    return places
+
+
+def _unpacked(path: Path) -> IO[bytes]:
+    """The bytes of a tar, without gzip or bzip2 around it; xz may ask for any amount of memory."""
+    with path.open("rb") as stream:
+        start = stream.read(6)
+    if start == b"\xfd7zXZ\x00":
+        raise DataUnsafe(f"{path.name} is packed by xz, which may ask for any amount of memory: unpack it first")
+    if start.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.open(path))
+    return cast("IO[bytes]", bz2.open(path)) if start.startswith(b"BZh") else path.open("rb")
 
 
 class Several:
@@ -167,12 +286,21 @@ def open_files(path: Path) -> Files:
     if not path.is_file() or path.suffix == ".npz":
         return Folder(path)
     named = path.name.lower().endswith(ARCHIVES)  # a damaged one may be known by its name alone
-    return Archive(path) if named or _starts_as_zip(path) or tarfile.is_tarfile(path) else Folder(path)
+    return Archive(path) if named or _starts_as_zip(path) or _starts_as_tar(path) else Folder(path)
 
 
 def _starts_as_zip(path: Path) -> bool:
     with path.open("rb") as stream:
         return stream.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(stream)
+
+
+def _starts_as_tar(path: Path) -> bool:
+    try:
+        with _unpacked(path) as stream:
+            tarfile.TarInfo.frombuf(stream.read(tarfile.BLOCKSIZE), tarfile.ENCODING, "surrogateescape")
+        return True
+    except (tarfile.HeaderError, OSError, EOFError, zlib.error):
+        return False
 
 
 def open_together(paths: list[Path]) -> Files:

@@ -25,6 +25,8 @@ import numpy as np
 
 from poise.data.sets.archives import given
 from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
+from poise.io.files import regular
+from poise.io.npy import map_npy
 
 Item: TypeAlias = "np.ndarray | bytes"
 _COMPARED: set[tuple[Path, int]] = set()  # files, and when they were changed last
@@ -45,13 +47,14 @@ def root() -> Path:
 
 
 def manifest_of(name: str) -> dict[str, Any] | None:
-    """What is stored of a set; None if nothing is, or if something of it is missing or cut."""
+    """What is stored of a set; None if nothing is, or if something of it is missing, cut or damaged."""
     try:
-        manifest: dict[str, Any] = json.loads((root() / name / "manifest.json").read_text())
+        manifest: dict[str, Any] = json.loads(regular(root() / name / "manifest.json").read_text())
+        sound = isinstance(manifest["way"], str) and isinstance(manifest["digests"], dict)
         whole = all((root() / name / file).stat().st_size == size for file, size in manifest["files"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return manifest if whole else None
+    return manifest if whole and sound else None
 
 
 def store(
@@ -96,13 +99,7 @@ def scratch(name: str, use: Literal["", "-package"] = "") -> Path:
 def load(name: str, item: str) -> np.ndarray:
     """One array of a stored set, memory-mapped and read-only; a process compares it once with what was stored."""
     array, path = _opened(name, item), root() / name / f"{item}.npy"
-    if (seen := (path, path.stat().st_mtime_ns)) not in _COMPARED:
-        manifest = manifest_of(name)
-        if manifest is None or item not in manifest["digests"]:
-            raise _not_whole(name)
-        if digest(array) != manifest["digests"][item]:
-            raise DataMismatch(f"{item} of {name} is not what was stored: get it with  poise data get {name} --again")
-        _COMPARED.add(seen)
+    _compare_once(name, item, path, lambda: array)
     return array
 
 
@@ -111,18 +108,47 @@ def _opened(name: str, item: str) -> np.ndarray:
     if not path.exists():
         raise _absent(name, item)
     try:
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        return map_npy(path)
+    except (ValueError, OSError) as error:
         raise DataMismatch(
             f"{item} of {name} is damaged ({error}): get it with  poise data get {name} --again"
         ) from None
-    return array
 
 
 def path_of(name: str, item: str) -> Path:
-    """The file of one item of a stored set."""
+    """The file of one item of a stored set; a process compares it once with what was stored."""
+    path = _file(name, item)
+    _compare_once(name, item, path, path.read_bytes)
+    return path
+
+
+def content_of(path: Path) -> bytes:
+    """The bytes of a file; where it lies in a stored set, they are what was stored."""
+    content, home = regular(path).read_bytes(), root().resolve()
+    if path.resolve().is_relative_to(home):
+        name, *inside = path.resolve().relative_to(home).parts
+        if (home / name / "manifest.json").exists():  # a set in the making has none
+            _compare(name, "/".join(inside), content)
+    return content
+
+
+def _compare_once(name: str, item: str, path: Path, read: Callable[[], Item]) -> None:
+    if (seen := (path, path.stat().st_mtime_ns)) not in _COMPARED:
+        _compare(name, item, read())
+        _COMPARED.add(seen)
+
+
+def _compare(name: str, item: str, value: Item) -> None:
+    manifest = manifest_of(name)
+    if manifest is None:
+        raise _not_whole(name)
+    if manifest["digests"].get(item) != digest(value):
+        raise DataMismatch(f"{item} of {name} is not what was stored: get it with  poise data get {name} --again")
+
+
+def _file(name: str, item: str) -> Path:
     path = root() / name / item
-    if not path.exists():
+    if not path.is_file():
         raise _absent(name, item)
     return path
 
@@ -136,7 +162,7 @@ def verify(name: str, expected: dict[str, str]) -> None:
         raise _not_whole(name)
     for item, stored in {**manifest["digests"], **expected}.items():
         array = (root() / name / f"{item}.npy").exists()
-        value: Item = _opened(name, item) if array else path_of(name, item).read_bytes()
+        value: Item = _opened(name, item) if array else _file(name, item).read_bytes()
         try:
             _prove(name, item, digest(value), {item: stored})
         except DataMismatch as error:
@@ -234,5 +260,10 @@ def _mend(name: str) -> None:
         if (old / "set").exists() and not (root() / name).exists():
             (old / "set").rename(root() / name)
         shutil.rmtree(old, ignore_errors=True)
-    for old in [*root().glob(f".{name}@*"), *root().glob(f".{name}-package@*")]:
+    for old in leftovers(name):
         shutil.rmtree(old, ignore_errors=True)
+
+
+def leftovers(name: str) -> list[Path]:
+    """Folders in which a process works on a set, or worked when it was killed."""
+    return [path for kind in ("@", "-package@", "-old-") for path in root().glob(f".{name}{kind}*")]

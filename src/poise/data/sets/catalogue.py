@@ -38,7 +38,7 @@ from poise.data.sets.layouts import (
     read_npy,
 )
 from poise.data.sets.sst import require_scores
-from poise.errors import DataMismatch
+from poise.errors import DataMismatch, printable
 
 _CIFAR100 = """
 apple, aquarium fish, baby, bear, beaver, bed, bee, beetle, bicycle, bottle, bowl, boy, bridge, bus, butterfly, camel,
@@ -80,6 +80,11 @@ class DataSet:
     md5: str | None = None
     folders: tuple[str, ...] = ()
     require: Callable[[Path], None] | None = field(default=None, repr=False)
+
+    @property
+    def most(self) -> int:
+        """No file of it has more bytes, as it comes or as it is stored, nor of a version that was made anew."""
+        return (2 * self.megabytes + 16) * 2**20
 
     @property
     def archives(self) -> list[str]:
@@ -181,7 +186,7 @@ def _require_all(found: list[str], files: Files) -> None:
 
 def _some(files: Files) -> str:
     names = files.names()
-    return f"{len(names)} files ({', '.join(names[:4])}{', …' if len(names) > 4 else ''})"
+    return f"{len(names)} files ({', '.join(map(printable, names[:4]))}{', …' if len(names) > 4 else ''})"
 
 
 _MNIST_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]

@@ -3,10 +3,16 @@
 A client says nothing to a pipe while it downloads. So it is given a folder of its own to work in, and the largest file
 that grows there is the progress, out of the package's size, which is known because the version is pinned.
 
+Connections that end: a watch hangs up on a server that takes too long.
+
+The timeout of a socket is for one wait. A server that sends a byte now and then, in a handshake, a header or the data,
+never meets it. So a watch runs beside: it gives `grace` seconds, and one more for each `slowest` bytes that came. Then
+it shuts the connection, so that whatever waits for it goes on.
+
 Bytes from an address.
 
 A download goes into `<file>.part` and goes on from there when it is interrupted. Whatever arrives is proved by whoever
-asked for it; here only what cannot be data is refused (an HTML page, a body that ends early).
+asked for it; here only what cannot be data is refused (an HTML page, a body that ends early, more than any set has).
 
 A failure of the network is worth another try, or another address; one of the disk (a CacheError) ends it all. Both are
 OSErrors, of any number, so they are told apart by where they arise.
@@ -18,21 +24,139 @@ import errno
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from io import FileIO
 from pathlib import Path
-from typing import Literal, TypeAlias
+from threading import Event, Thread
+from time import monotonic
+from types import TracebackType
+from typing import IO, Any, Literal, TypeAlias
 from urllib.error import HTTPError
 from urllib.parse import urlparse
-from urllib.request import Request, urlopen
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
 from poise.data.sets.cache import writing
-from poise.errors import DataMismatch, DataNotFound
+from poise.errors import DataError, DataMismatch, DataNotFound, printable
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a server may take: seconds, and bytes per second beyond them."""
+
+    grace: float = 60.0
+    slowest: float = 4096.0
+
+
+class Watch:
+    """came: the bytes so far, counted by the reader. late: whether it hung up."""
+
+    def __init__(self, patience: Patience) -> None:
+        self.came, self.late = 0, False
+        self._patience, self._start, self._over = patience, monotonic(), Event()
+        self._held: list[socket.socket] = []
+
+    def __enter__(self) -> Watch:
+        Thread(target=self._wait, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        for each in self._held:
+            each.close()
+
+    @property
+    def seconds(self) -> float:
+        return monotonic() - self._start
+
+    def hold(self, connected: socket.socket) -> None:
+        """Hang up on this one, too. It is copied, since TLS takes the original over."""
+        self._held.append(connected.dup())
+        if self.late:
+            self._hang_up()
+
+    def _wait(self) -> None:
+        while (left := self._patience.grace + self.came / self._patience.slowest - self.seconds) > 0:
+            if self._over.wait(left):
+                return
+        self.late = True
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        for each in self._held:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+def opener(watch: Watch) -> OpenerDirector:
+    """What opens addresses under this watch, and follows redirects to others of their kind."""
+    return build_opener(_Http(watch), _Https(watch), _Redirects())
+
+
+class _Watched(HTTPConnection):
+    watch: Watch
+
+    def connect(self) -> None:
+        super().connect()
+        self.watch.hold(self.sock)
+
+
+class _Secure(HTTPSConnection, _Watched):
+    """Its handshake, too, comes after `_Watched.connect`."""
+
+
+def _under(watch: Watch, kind: type[_Watched]) -> Callable[..., _Watched]:
+    def make(*arguments: Any, **options: Any) -> _Watched:
+        made = kind(*arguments, **options)
+        made.watch = watch
+        return made
+
+    return make
+
+
+class _Http(HTTPHandler):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._make = _under(watch, _Watched)
+
+    def http_open(self, request: Request) -> HTTPResponse:
+        return self.do_open(self._make, request)
+
+
+class _Https(HTTPSHandler):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._make = _under(watch, _Secure)
+
+    def https_open(self, request: Request) -> HTTPResponse:
+        return self.do_open(self._make, request)
+
+
+class _Redirects(HTTPRedirectHandler):
+    def http_error_302(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> HTTPResponse | None:
+        """What comes with a redirect is not read, however long it is."""
+        fp.close()
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        """The next request: over TLS, if this one was."""
+        allowed = ("https",) if req.type == "https" else ("http", "https")
+        if urlparse(newurl).scheme not in allowed:
+            raise HTTPError(req.full_url, code, msg, headers, fp)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
 
 Progress: TypeAlias = Callable[[str, int, "int | None"], None]
 """progress(what, bytes so far, bytes in all or None)."""
@@ -41,14 +165,24 @@ CHUNK = 1 << 20
 AGAIN = {408, 416, 429, *range(500, 600)}  # answers that another try may change
 REDIRECTS = range(300, 400)
 LONGEST_PAUSE = 60.0  # seconds; a server may ask for a day
+MOST = 8 * 2**30  # bytes; no set is larger
+PATIENCE = Patience()
 
 
 def silent(what: str, done: int, total: int | None) -> None:
     """No progress."""
 
 
-def download(address: str, folder: Path, progress: Progress = silent, timeout: float = 30, tries: int = 3) -> Path:
-    """The file behind an http(s) address, in `folder` under its own name."""
+def download(
+    address: str,
+    folder: Path,
+    progress: Progress = silent,
+    most: int = MOST,
+    timeout: float = 30,
+    tries: int = 3,
+    patience: Patience = PATIENCE,
+) -> Path:
+    """The file behind an http(s) address, in `folder` under its own name; it has `most` bytes."""
     target = folder / Path(urlparse(address).path).name
     part = target.with_name(target.name + ".part")
     if target.exists():  # of several files, this one arrived before the interruption
@@ -56,7 +190,7 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
     for attempt in range(1, tries + 1):
         pause = 0.5 * attempt
         try:
-            _fetch(address, part, progress, timeout)
+            _fetch(address, part, progress, most, timeout, patience)
             with writing(folder):
                 part.replace(target)
             return target
@@ -68,45 +202,67 @@ def download(address: str, folder: Path, progress: Progress = silent, timeout: f
             pause = _asked_pause(error, pause)
             if error.code == 416:  # what we have is longer than the file: it is of another one
                 part.unlink(missing_ok=True)
-        except (OSError, HTTPException) as error:
+        except DataError:
+            raise
+        except (OSError, HTTPException, ValueError) as error:  # a ValueError of an address or a number in a header
             reason = getattr(error, "reason", error)
         if attempt < tries:
             time.sleep(pause)
     if part.exists() and part.stat().st_size == 0:
         part.unlink()
-    raise DataNotFound(f"{address} cannot be reached: {reason}")
+    raise DataNotFound(f"{address} cannot be reached: {printable(reason)}")
 
 
 def _told(error: HTTPError) -> str:
     """What a server answered, in one line; of a circle of redirects Python tells in three."""
     if error.code in REDIRECTS:
         return f"{error.code}, redirects that lead nowhere"
-    return f"{error.code} {error.reason}"
+    return f"{error.code} {printable(error.reason)}"
 
 
 def _asked_pause(error: HTTPError, otherwise: float) -> float:
     """The seconds that a busy server asks us to wait, within reason; it may also give a date, which we do not read."""
     asked = error.headers.get("Retry-After", "")
-    return min(float(asked), LONGEST_PAUSE) if asked.isdigit() else otherwise
+    return min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else otherwise
 
 
-def _fetch(address: str, part: Path, progress: Progress, timeout: float) -> None:
+def _fetch(address: str, part: Path, progress: Progress, most: int, timeout: float, patience: Patience) -> None:
+    with Watch(patience) as watch:
+        try:
+            _receive(address, part, progress, most, timeout, watch)
+        except (OSError, HTTPException, ValueError):
+            if not watch.late:
+                raise
+            came = f"{watch.came:,} bytes in {watch.seconds:.0f} s"
+            raise DataNotFound(f"{address} is too slow: {came}; the same command goes on from there") from None
+
+
+def _receive(address: str, part: Path, progress: Progress, most: int, timeout: float, watch: Watch) -> None:
     have = part.stat().st_size if part.exists() else 0
     request = Request(address, headers={"Range": f"bytes={have}-"} if have else {})
-    with urlopen(request, timeout=timeout) as response:
+    with opener(watch).open(request, timeout=timeout) as response:
         if response.headers.get_content_type() == "text/html":
             raise DataMismatch(f"{address} gave a web page, not data")
         resumed = have > 0 and response.status == 206
         done = have if resumed else 0
         length = response.headers.get("Content-Length")
-        total = done + int(length) if length and length.isdigit() else None
+        total = done + int(length) if length and length.isdecimal() else None
+        _require_at_most(most, total or 0, address, part)
         with _opened(part, "ab" if resumed else "wb") as out:
             while chunk := response.read1(CHUNK):  # what has arrived, so that a stall or a kill loses none of it
-                _write(out, chunk, part)
                 done += len(chunk)
+                watch.came += len(chunk)
+                _require_at_most(most, done, address, part)
+                _write(out, chunk, part)
                 progress(part.stem, done, total)
-    if total is not None and done < total:
+    if watch.late or (total is not None and done < total):
         raise ConnectionError(f"{done} of {total} bytes arrived")
+
+
+def _require_at_most(most: int, size: int, address: str, part: Path) -> None:
+    if size > most:
+        part.unlink(missing_ok=True)
+        raise DataMismatch(f"{address} gives {size:,} bytes or more, and the set has at most {most:,}")
 
 
 def _opened(part: Path, mode: Literal["ab", "wb"]) -> FileIO:
@@ -122,6 +278,7 @@ def _write(out: FileIO, chunk: bytes, part: Path) -> None:
 
 
 LEAST_SPACE = 2**20  # a disk with less is as good as full
+SLACK = 2**24  # bytes that a client may keep beside the package
 NPM_LINE = re.compile(r"npm (?:error|ERR!) ((\S+).*)")
 NPM_CODES = ("code", "errno", "syscall", "path", "type")
 
@@ -194,10 +351,10 @@ def _watched(command: list[str], package: Package, folder: Path, progress: Progr
     ) as client:
         try:
             while True:
-                progress(what, _largest(folder, package.size), package.size)
+                progress(what, _so_far(folder, package), package.size)
                 try:
                     out, complaints = client.communicate(timeout=0.2)
-                    progress(what, _largest(folder, package.size), package.size)
+                    progress(what, _so_far(folder, package), package.size)
                     return client.returncode, complaints or out
                 except subprocess.TimeoutExpired:
                     if time.monotonic() > end:
@@ -208,7 +365,17 @@ def _watched(command: list[str], package: Package, folder: Path, progress: Progr
             client.wait()  # after Ctrl-C, leaving the block does not
 
 
-def _largest(folder: Path, most: int | None) -> int:
+def _so_far(folder: Path, package: Package) -> int:
+    """The progress; a client that brings far more than the package has is given up."""
+    size = _largest(folder)
+    if package.size is None:
+        return size
+    if size > 2 * package.size + SLACK:
+        raise DataNotFound(f"{package.registry} brings {size:,} bytes for {package.exact}, which has {package.size:,}")
+    return min(size, package.size)
+
+
+def _largest(folder: Path) -> int:
     """The size of the largest file below a folder in which others come and go."""
     sizes = [0]
     for place, _, names in os.walk(folder):
@@ -217,4 +384,4 @@ def _largest(folder: Path, most: int | None) -> int:
                 sizes.append(os.stat(os.path.join(place, name)).st_size)
             except FileNotFoundError:  # moved or removed since it was listed
                 continue
-    return min(max(sizes), most or max(sizes))
+    return max(sizes)

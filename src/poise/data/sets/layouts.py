@@ -38,9 +38,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from poise.checks import install
-from poise.data.sets.archives import Files, first, refuse_large, unzipped
+from poise.data.sets.archives import Files, first, open_zip, read_member, refuse_large, unzipped
 from poise.errors import DataMismatch, DataUnsafe
 from poise.io.decoding import open_picture
+from poise.io.npy import npy_from
 
 PLAIN = {"u1", "i1", "b1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"}
 
@@ -181,6 +182,8 @@ class _Builder:
             raise DataUnsafe("the pickle unfolds to more than it holds")
 
 
+MOST_PIXELS = 2**24  # a sheet of CIFAR has 10,240,000
+
 Arrays: TypeAlias = dict[str, np.ndarray]
 Layout: TypeAlias = Callable[[Files], "Arrays | None"]
 
@@ -205,10 +208,10 @@ def keras_npz(files: Files) -> Arrays | None:
         return None
     members = {f"{part}_{axis}": f"{axis}_{part}.npy" for part in ("train", "test") for axis in ("x", "y")}
     try:
-        with zipfile.ZipFile(io.BytesIO(files.read(name))) as stored:
+        with open_zip(name, io.BytesIO(files.read(name))) as stored:
             size = sum(stored.getinfo(member).file_size for member in members.values())
             refuse_large(name, {", ".join(members.values()): size})
-            return {array: read_npy(member, stored.read(member)) for array, member in members.items()}
+            return {array: read_npy(member, read_member(stored, member)) for array, member in members.items()}
     except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataMismatch(f"{name} is not Keras' mnist.npz: {error}") from None
 
@@ -217,12 +220,15 @@ def mnist_pickle(files: Files) -> Arrays | None:
     name = first(files, "mnist.pkl.gz", "mnist.pkl")
     if name is None:
         return None
-    (train_x, train_y), (val_x, val_y), (test_x, test_y) = arrays_from_pickle(unzipped(files.read(name)))
-    parts = {"train": ([train_x, val_x], [train_y, val_y]), "test": ([test_x], [test_y])}
+    found = arrays_from_pickle(unzipped(files.read(name)))
     arrays: Arrays = {}
-    for part, (x, y) in parts.items():
-        arrays[f"{part}_x"] = np.rint(np.concatenate(x) * 256).astype(np.uint8).reshape(-1, 28, 28)
-        arrays[f"{part}_y"] = np.concatenate(y).astype(np.uint8)
+    try:
+        (train_x, train_y), (val_x, val_y), (test_x, test_y) = found
+        for part, x, y in (("train", [train_x, val_x], [train_y, val_y]), ("test", [test_x], [test_y])):
+            arrays[f"{part}_x"] = np.rint(np.concatenate(x) * 256).astype(np.uint8).reshape(-1, 28, 28)
+            arrays[f"{part}_y"] = np.concatenate(y).astype(np.uint8)
+    except (TypeError, ValueError) as error:
+        raise DataMismatch(f"{name} does not hold three parts of pictures and labels: {error}") from None
     return arrays
 
 
@@ -255,9 +261,12 @@ def cifar_sheets(files: Files) -> Arrays | None:
         return None
     arrays: Arrays = {}
     for part, names, label in zip(("train", "test"), sheets, labels, strict=True):
-        pixels = [decode_image(files.read(str(name))).reshape(-1, 32, 32, 3) for name in names]
+        try:
+            pixels = [decode_image(files.read(str(name))).reshape(-1, 32, 32, 3) for name in names]
+            arrays[f"{part}_y"] = np.asarray(json.loads(files.read(str(label))), dtype=np.uint8)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise DataMismatch(f"{names[0]} or {label} is not a sheet of pictures or their labels: {error}") from None
         arrays[f"{part}_x"] = np.concatenate(pixels)
-        arrays[f"{part}_y"] = np.asarray(json.loads(files.read(str(label))), dtype=np.uint8)
     return arrays
 
 
@@ -269,7 +278,10 @@ def image_folders(files: Files) -> Arrays | None:
         if not rows:
             return None
         classes = sorted({row[-2] for row in rows})
-        arrays[f"{part}_x"] = np.stack([decode_image(files.read("/".join(row))) for row in rows])
+        pixels = [decode_image(files.read("/".join(row))) for row in rows]
+        if odd := next((row for row, image in zip(rows, pixels, strict=True) if image.shape != (32, 32, 3)), None):
+            raise DataMismatch(f"{'/'.join(odd)} is not a picture of 32 x 32")
+        arrays[f"{part}_x"] = np.stack(pixels)
         arrays[f"{part}_y"] = np.array([classes.index(row[-2]) for row in rows], dtype=np.uint8)
     return arrays
 
@@ -277,22 +289,22 @@ def image_folders(files: Files) -> Arrays | None:
 def decode_image(data: bytes) -> np.ndarray:
     """A picture as RGB [H, W, 3]."""
     try:
-        from PIL import UnidentifiedImageError
+        picture = open_picture(io.BytesIO(data))
+        if picture.width * picture.height > MOST_PIXELS:
+            raise ValueError(f"it has {picture.width} x {picture.height} pixels")
+        return np.asarray(picture.convert("RGB"))
     except ImportError:
         raise ModuleNotFoundError(f"pictures need Pillow: {install('data')}") from None
-    try:
-        return np.asarray(open_picture(io.BytesIO(data)).convert("RGB"))
-    except (UnidentifiedImageError, OSError, SyntaxError) as error:
+    except Exception as error:  # whatever a damaged file makes the decoder raise
         raise DataMismatch(f"a picture cannot be read: {error}") from None
 
 
 def read_npy(name: str, data: bytes) -> np.ndarray:
     """The array of an .npy file."""
     try:
-        array: np.ndarray = np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        return npy_from(data)
+    except ValueError as error:
         raise DataMismatch(f"{name} is not a whole .npy file: {error}") from None
-    return array
 
 
 def in_canonical_order(arrays: Arrays) -> Arrays:

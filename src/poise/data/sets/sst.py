@@ -19,6 +19,7 @@ from math import ceil, nan
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from poise.data.sets.cache import content_of
 from poise.errors import DataMismatch, DataNotFound
 
 Split: TypeAlias = Literal["train", "dev", "test"]
@@ -236,6 +237,8 @@ def _lines(path: Path) -> list[str]:
     if not path.exists():
         raise DataNotFound(f"{path} is not there: get it with  poise data get sst sst2")
     try:
-        return [line for line in path.read_text(encoding="utf8").split("\n") if line]
+        return [line for line in content_of(path).decode("utf8").split("\n") if line]
     except UnicodeDecodeError:
         raise DataMismatch(f"{path.name} is not a text in UTF-8") from None
+    except OSError as error:
+        raise DataMismatch(f"{path} cannot be read: {error.strerror or error}") from None
