@@ -37,7 +37,8 @@ from poise.corruptions.write import (
     write_pictures,
 )
 from poise.data.sets.cache import load
-from poise.io.files import new_file
+from poise.io.files import new_file, sweep
+from poise.reporting.audit_files import DAMAGES
 
 SETS = ("cifar10", "cifar100")
 
@@ -83,9 +84,11 @@ def _pick(things: Any, number: int) -> Any:
 
 def _npy(path: Path) -> np.ndarray:
     try:
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError):
-        raise OutputError(f"{path} is not an array that can be read: save it with numpy.save, as numbers") from None
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except DAMAGES:
+        array = None
+    if not isinstance(array, np.ndarray):  # but damaged, Python objects, or an archive
+        raise OutputError(f"{path} is not an array that can be read: save it with numpy.save, as numbers")
     return array
 
 
@@ -187,6 +190,7 @@ def _write(order: Order, out: Path, making: Making, device: torch.device) -> Non
 def _draw(order: Order, sheet: Path, making: Making, device: torch.device) -> None:
     pixels = one_image(order.source, order.image, making, order.resize)
     picture = contact_sheet(pixels, making, order.image, max(1, 96 // max(pixels.shape[:2])), device)
+    sweep(sheet.parent)
     with new_file(sheet, within=sheet.parent) as stream:
         picture.save(stream, _FORMATS[sheet.suffix.lower()])
     facts = {"sheet": str(sheet), "width": picture.width, "height": picture.height, **asdict(making)}

@@ -8,15 +8,21 @@ import zlib
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
+from poise.io.files import is_mixed, sweep
 from poise.io.json_files import RecordError, read_json, require
 
-# What an .npz that was cut or changed raises: numpy's own (one array is no archive), and those of a zip and its parts.
-DAMAGES = (ValueError, EOFError, KeyError, TypeError, BadZipFile, zlib.error, struct.error, RuntimeError)
+# What an .npy or .npz that was cut or changed raises: numpy's own, those of a zip and its parts, and those of Python's
+# parser, which reads the head of an array.
+DAMAGES = (
+    *(ValueError, EOFError, KeyError, TypeError, BadZipFile, zlib.error, struct.error, RuntimeError),
+    *(SyntaxError, TokenError, OverflowError, MemoryError),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +49,10 @@ class Point:
 
 def load_audit(folder: Path) -> Audited:
     """The audit in a folder, or a RecordError that names what is wrong."""
+    for home in (folder, folder.parent):  # of one, and of a comparison
+        sweep(home)
+        if is_mixed(home):
+            raise RecordError(f"{home} holds files of two audits: its process was killed, so run that audit again")
     path = folder / "audit.json"
     facts = read_json(path, "audit")
     require(path, facts, "audit", model=dict, data=dict, numbers=dict, verdict=dict, slices=list, telling=list)

@@ -10,11 +10,11 @@ Axes: N examples, H rows, W columns, C channels, F columns of a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -40,19 +40,40 @@ _CONSTANT = 1e-12
 
 def open_arrays(path: Path, labels: Path | None) -> Examples:
     """An .npz with x, y, and columns, utility and names of features beside them; or an .npy with its labels."""
+    if path.suffix == ".npy":
+        if labels is None:
+            raise AuditError(f"{path} holds examples alone: give their labels with --labels FILE.npy")
+        with _named_if_damaged(path):
+            x = _one_array(path, mmap_mode="r")
+        with _named_if_damaged(labels):
+            y = _one_array(labels)
+        _require_labels(str(labels), y, x)
+        return from_array(path.name, x, y)
+    with _named_if_damaged(path), path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    return _of_archive(path, arrays)
+
+
+@contextmanager
+def _named_if_damaged(path: Path) -> Iterator[None]:
     try:
-        if path.suffix == ".npy":
-            if labels is None:
-                raise AuditError(f"{path} holds examples alone: give their labels with --labels FILE.npy")
-            return from_array(path.name, np.load(path, mmap_mode="r"), np.load(labels))
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        yield
     except OSError as error:
         raise AuditError(f"{path} cannot be read: {error.strerror or error}") from None
     except DAMAGES:  # numpy's own words would have the user unpickle it
         raise AuditError(
             f"{path} cannot be read: it is damaged, or holds Python objects; save numbers and strings"
         ) from None
+
+
+def _one_array(path: Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
+    found = np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    if not isinstance(found, np.ndarray):
+        raise AuditError(f"{path} is an archive of arrays: save one array with numpy.save")
+    return found
+
+
+def _of_archive(path: Path, arrays: dict[str, np.ndarray]) -> Examples:
     x, y = (next((name for name in names if name in arrays), None) for names in (_IMAGES, _LABELS))
     if x is None or y is None:
         raise AuditError(f"{path} holds {', '.join(arrays)}: call the pictures x and the labels y")
@@ -78,16 +99,20 @@ def from_array(
     notes: tuple[str, ...] = (),
 ) -> Examples:
     """Pictures or a table; an AuditError where it is neither."""
-    if labels.ndim == 1 and x.ndim and len(labels) != len(x):
-        raise AuditError(f"{name} has {len(labels)} labels for {len(x)} examples")
-    if labels.shape != (len(x) if x.ndim else 0,) or labels.dtype.kind not in "iu":
-        raise AuditError(f"{name} needs one whole number as label per example, got {labels.dtype} {list(labels.shape)}")
+    _require_labels(name, labels, x)
     classes = [str(label) for label in range(int(labels.max(initial=0)) + 1)]
     table = x.ndim == 2 and x.dtype.kind in "fiu"
     read, scale, told, last = _table(name, x) if table else _of_pictures(name, x)
     given = None if utility is None else _utility(name, utility, x.shape, last)
     found = Examples(name, np.asarray(labels), columns or {}, classes, read, lambda row: f"row {row}")
     return replace(found, given=given, scale=scale, features=features, notes=(*notes, *told))
+
+
+def _require_labels(name: str, labels: np.ndarray, x: np.ndarray) -> None:
+    if labels.ndim == 1 and x.ndim and len(labels) != len(x):
+        raise AuditError(f"{name} has {len(labels)} labels for {len(x)} examples")
+    if labels.shape != (len(x) if x.ndim else 0,) or labels.dtype.kind not in "iu":
+        raise AuditError(f"{name} needs one whole number as label per example, got {labels.dtype} {list(labels.shape)}")
 
 
 def _table(name: str, x: np.ndarray) -> tuple[Read, tuple[Tensor, Tensor], tuple[str, ...], bool]:
