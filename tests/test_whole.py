@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from poise.corruptions.write import Making, claim
-from poise.io.files import new_file, regular, require_writable, sweep, together
+from poise.io.files import is_mixed, new_file, regular, require_writable, sweep, together
 
 WRITER = """
 import sys, time
@@ -129,6 +129,97 @@ def test_a_set_that_cannot_be_written_leaves_what_was_there(tmp_path: Path, ther
         fill()
     assert [path.read_text() for path in tmp_path.rglob("a")] == ["before"] * there
     assert home.exists() == there
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from poise.io.files import together
+
+left, replace = int(sys.argv[2]), Path.replace
+
+def dying(self, place):
+    global left
+    left -= 1
+    if left < 0:
+        os._exit(9)
+    return replace(self, place)
+
+Path.replace = dying
+with together(Path(sys.argv[1]), "index.html") as stage:
+    (stage / "1").mkdir()
+    for name in ("a", "index.html", "1/b"):
+        (stage / name).write_text("new")
+        if left < 0:
+            os._exit(9)
+"""
+
+
+def old_set(home: Path) -> Path:
+    (home / "1").mkdir(parents=True)
+    for name in ("a", "index.html", "1/b"):
+        (home / name).write_text("old")
+    return home
+
+
+def held(home: Path) -> set[str]:
+    return {path.read_text() for path in home.rglob("*") if path.is_file()}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+@pytest.mark.parametrize("moved", [-1, 0, 1, 2])
+def test_a_set_is_never_mixed_with_an_older_one(moved: int, tmp_path: Path) -> None:
+    """A process is killed while it writes, or after so many moves."""
+    home = old_set(tmp_path / "home")
+    assert subprocess.run([sys.executable, "-c", KILLED, home, str(moved)]).returncode == 9
+    sweep(home)
+    assert held(home) == ({"old"} if moved < 0 else {"new"})
+    assert sorted(path.name for path in home.iterdir()) == ["1", "a", "index.html"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+def test_a_new_set_takes_the_place_of_one_that_could_not_be_moved(tmp_path: Path) -> None:
+    home = old_set(tmp_path / "home")
+    subprocess.run([sys.executable, "-c", KILLED, home, "1"])
+    (home / "index.html").unlink()
+    (home / "index.html").mkdir()
+    sweep(home)
+    assert is_mixed(home)
+    (home / "index.html").rmdir()
+    with together(home, "index.html") as stage:
+        (stage / "a").write_text("newest")
+    assert (home / "a").read_text() == "newest" and not is_mixed(home)
+    assert sorted(path.name for path in home.iterdir()) == ["1", "a", "index.html"]
+
+
+def test_ctrl_c_between_two_moves_comes_after_the_last(tmp_path: Path, monkeypatch) -> None:
+    replace, moved = Path.replace, []
+
+    def interrupted(self: Path, place: Path) -> Path:
+        moved.append(place.name)
+        if len(moved) == 2:
+            raise KeyboardInterrupt
+        return replace(self, place)
+
+    home = old_set(tmp_path / "home")
+    monkeypatch.setattr(Path, "replace", interrupted)
+
+    def fill() -> None:
+        with together(home, "index.html") as stage:
+            (stage / "1").mkdir()
+            for name in ("a", "index.html", "1/b"):
+                (stage / name).write_text("new")
+
+    with pytest.raises(KeyboardInterrupt):
+        fill()
+    assert held(home) == {"new"} and len(list(home.iterdir())) == 3
+
+
+def test_a_file_that_is_written_again_sweeps_its_folder(tmp_path: Path) -> None:
+    (tmp_path / ".poise-0123.part").write_bytes(b"half")
+    with new_file(tmp_path / "x") as stream:
+        stream.write(b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_a_folder_that_cannot_be_written_is_named_and_trying_leaves_nothing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from poise.checks import install
+from poise.cli.stopping import INTERRUPTED, ended_like_ctrl_c
 
 
 class Interrupted(BaseException):
@@ -19,15 +20,13 @@ class Interrupted(BaseException):
 def main() -> None:
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     signal.signal(signal.SIGINT, _Interrupt())
-    try:
-        _run()
-    except (
-        Interrupted,
-        KeyboardInterrupt,
-    ):  # the latter from a library that answers Ctrl-C itself while it is imported
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the way out is short: nothing more needs to be said
-        print("poise: interrupted. Finished work is saved; run the same command to continue.", file=sys.stderr)
-        sys.exit(130)
+    with ended_like_ctrl_c():
+        try:
+            _run()
+        except (Interrupted, KeyboardInterrupt):  # the latter from a library that answers Ctrl-C while it is imported
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the way out is short: nothing more needs to be said
+            print("poise: interrupted. Finished work is saved; run the same command to continue.", file=sys.stderr)
+            sys.exit(INTERRUPTED)
 
 
 def _run() -> None:

@@ -148,6 +148,20 @@ def test_what_is_written(tmp_path: Path) -> None:
         load_audit(page.parent)
 
 
+def test_an_audit_that_was_killed_between_its_moves_is_completed_or_refused(tmp_path: Path) -> None:
+    old, new = (small(ConvNet(), pictures(24), names=poise.Names(name)) for name in ("old", "new"))
+    home = tmp_path / "audit"
+    old.save(home)
+    new.save(home / ".poise-0123.part" / "whole")
+    assert load_audit(home).name == "new"
+    assert {*(p.name for p in home.iterdir())} == {"audit.json", "examples.csv", "telling.npz", "index.html"}
+    old.save(home / ".poise-0123.part" / "whole")
+    (home / "index.html").unlink()
+    (home / "index.html").mkdir()
+    with pytest.raises(RecordError, match=r"audit holds files of two audits: .* run that audit again"):
+        load_audit(home)
+
+
 def test_two_models_are_compared_in_pairs(tmp_path: Path) -> None:
     from scipy import stats
 

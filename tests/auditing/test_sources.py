@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -169,6 +171,76 @@ def test_a_hugging_face_folder_of_a_picture_model(tmp_path: Path) -> None:
     torch.save(network.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(AuditError, match="--trust"):
         model(str(tmp_path))
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "folder"])
+def test_damaged_weights_of_a_hugging_face_folder_are_one_sentence(damage: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="pip install '.[transformers]'")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    transformers.ViTForImageClassification(
+        transformers.ViTConfig(image_size=16, patch_size=8, **sizes)
+    ).save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    content = weights.read_bytes()
+    weights.unlink()
+    if damage == "folder":
+        weights.mkdir()
+    else:
+        weights.write_bytes(content[: {"cut": 200, "empty": 0}[damage]])
+    with pytest.raises(AuditError, match="cannot be loaded: ") as caught:
+        model(str(tmp_path))
+    assert ".bin" not in str(caught.value)  # there is none to convert
+
+
+@pytest.mark.parametrize("kind", ["bert", "vit", "unheard-of"])
+def test_code_of_a_model_s_folder_is_not_run(kind: str, tmp_path: Path) -> None:
+    """Nor does a `y` on stdin allow it."""
+    pytest.importorskip("transformers", reason="pip install '.[transformers]'")
+    auto = {f"AutoModelFor{task}Classification": "own.Own" for task in ("Sequence", "Image")}
+    config = {"model_type": kind, "auto_map": {"AutoConfig": "own.Own", **auto}}
+    mark = tmp_path / "was-run"
+    (tmp_path / "own.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    task = "Image" if kind == "vit" else "Sequence"
+    (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": [f"OwnFor{task}Classification"]}))
+    words = ["audit", str(tmp_path), "--data", "mnist" if kind == "vit" else "x.tsv", "--out", str(tmp_path / "out")]
+    call = [sys.executable, "-m", "poise", *words]
+    environment = {**os.environ, "PYTHONPATH": str(Path(poise.__file__).parents[1])}
+    ended = subprocess.run(
+        call, input="y\n" * 9, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ended.returncode == 1 and ended.stderr.startswith(f"poise: {tmp_path} cannot be loaded: "), ended.stderr
+    assert not mark.exists() and "[y/N]" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("which", "content", "sentence"),
+    [
+        ("y", b"no array", "y.npy cannot be read: it is damaged"),
+        ("y", "flipped", "y.npy cannot be read: it is damaged"),
+        ("x", "flipped", "x.npy cannot be read: it is damaged"),
+        ("y", None, "y.npy cannot be read: No such file"),
+        ("x", None, "x.npy cannot be read: No such file"),
+        ("y", "archive", "y.npy is an archive of arrays: save one array with numpy.save"),
+        ("y", "short", "y.npy has 3 labels for 4 examples"),
+        ("y", "floats", "y.npy needs one whole number as label per example, got float64"),
+    ],
+)
+def test_the_array_that_is_wrong_is_named(which: str, content: object, sentence: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((4, 8, 8, 3), np.uint8))
+    np.save(tmp_path / "y.npy", np.arange(4))
+    wrong = tmp_path / f"{which}.npy"
+    good = wrong.read_bytes()
+    if content == "archive":
+        with wrong.open("wb") as stream:
+            np.savez(stream, y=np.arange(4))
+    elif content in ("short", "floats"):
+        np.save(wrong, np.arange(3) if content == "short" else np.zeros(4))
+    elif content is None:
+        wrong.unlink()
+    else:
+        wrong.write_bytes(good[:8] + b"\x01" + good[9:] if content == "flipped" else content)
+    with pytest.raises(AuditError, match=sentence):
+        open_pictures(str(tmp_path / "x.npy"), tmp_path / "y.npy", None, None)
 
 
 @pytest.mark.parametrize("home", ["torchvision", "timm"])

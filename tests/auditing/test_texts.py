@@ -3,10 +3,13 @@
 import builtins
 import json
 import sys
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from poise.auditing.inputs.models import from_folder
 from poise.auditing.inputs.texts import open_tokenizer
 from poise.errors import AuditError
 
@@ -26,3 +29,22 @@ def test_code_of_a_tokenizer_s_folder_is_not_run(kind: str, tmp_path: Path, monk
     with pytest.raises(AuditError, match="has no tokenizer that can be loaded"):
         open_tokenizer(tmp_path, 16)
     assert asked == [] and not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "preprocessor_config.json", "config.json"])
+@pytest.mark.parametrize("content", ["[]", "7", "null", '{"model": 0, "version": 0}', "{", ""])
+def test_a_damaged_file_of_a_folder_is_one_sentence(name: str, content: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="pip install '.[transformers]'")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    if name in ("config.json", "preprocessor_config.json"):
+        config = transformers.ViTConfig(image_size=16, patch_size=8, **sizes)
+        transformers.ViTForImageClassification(config).save_pretrained(tmp_path)
+        opened = partial(from_folder, tmp_path, trust=False)
+    else:
+        (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\n")
+        transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+        opened = partial(open_tokenizer, tmp_path, 16)
+    opened()
+    (tmp_path / name).write_text(content)
+    with suppress(AuditError):  # some of these mean as much as no file does
+        opened()

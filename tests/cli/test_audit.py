@@ -154,7 +154,8 @@ def test_a_condition_on_what_was_not_measured_is_exit_code_2(home, monkeypatch, 
 
 
 @pytest.mark.miniature
-def test_ctrl_c_writes_what_was_measured(home: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_ctrl_c_and_its_kin_write_what_was_measured(name: str, home: Path) -> None:
     words = ["nets.py:slow", "--data", "test.npz", "--examples", "60", "--corruptions", "none"]
     command = [sys.executable, "-m", "poise", "audit", *words]
     env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
@@ -164,7 +165,7 @@ def test_ctrl_c_writes_what_was_measured(home: Path) -> None:
             if (home / "batches").exists() and len((home / "batches").read_text()) > 30:
                 break
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.Signals[name])
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()

@@ -256,6 +256,18 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch) -> None:
     assert end == f"poise: {tmp_path / 'o/fog.npy'}: No space left on device; free some space, or choose another --out"
 
 
+@pytest.mark.parametrize("place", [8, 21, 63])
+def test_an_array_with_a_flipped_head_is_named(place: int, tmp_path: Path, monkeypatch) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((6, 8, 8, 3), np.uint8))
+    content = (tmp_path / "x.npy").read_bytes()
+    wrong = {8: b"\x01", 21: b",", 63: b"-"}[
+        place
+    ]  # bytes that numpy answers with errors of Python's parser, or others
+    (tmp_path / "x.npy").write_bytes(content[:place] + wrong + content[place + 1 :])
+    end = str(poise(monkeypatch, tmp_path / "x.npy", "--out", tmp_path / "c", "--corruption", "fog"))
+    assert end == f"poise: {tmp_path / 'x.npy'} is not an array that can be read: save it with numpy.save, as numbers"
+
+
 def test_a_damaged_picture_on_a_sheet_is_named(tmp_path: Path, monkeypatch) -> None:
     Image.fromarray(ARRAY[0]).save(tmp_path / "a.png")
     (tmp_path / "a.png").write_bytes((tmp_path / "a.png").read_bytes()[:200])
@@ -264,7 +276,8 @@ def test_a_damaged_picture_on_a_sheet_is_named(tmp_path: Path, monkeypatch) -> N
 
 
 @pytest.mark.miniature
-def test_ctrl_c_leaves_whole_files_and_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_whole_files_and_goes_on(number: signal.Signals, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.tile(ARRAY, (300, 1, 1, 1)))
     command = [sys.executable, "-m", "poise", "corrupt", str(tmp_path / "x.npy"), "--out", str(tmp_path / "c")]
     command += ["--corruption", "contrast", "--corruption", "glass_blur"]
@@ -273,7 +286,7 @@ def test_ctrl_c_leaves_whole_files_and_goes_on(tmp_path: Path) -> None:
         if (tmp_path / "c" / "contrast.npy").exists():
             break
         time.sleep(0.02)
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     _, error = run.communicate(timeout=60)
     assert run.returncode == 130 and error.startswith("poise: interrupted. Finished work is saved")
     names = sorted(path.name for path in (tmp_path / "c").iterdir())

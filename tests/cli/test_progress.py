@@ -39,8 +39,8 @@ def test_a_name_with_markup_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     terminal = Console(file=screen, force_terminal=True, width=150)
     monkeypatch.setattr(progress, "Console", lambda **_: terminal)
     with progress.bars() as listen:
-        listen(replace(event(10), method="XE [/x] [bold]"))
-    assert "XE [/x] [bold]" in screen.getvalue()
+        listen(replace(event(10, {"loss": {"[/y]": 0.25}}), method="XE [/x] [bold]"))
+    assert "XE [/x] [bold]" in screen.getvalue() and "[/y] 0.25" in screen.getvalue()
 
 
 def test_a_terminal_is_shown_the_throughput(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
-"""SIGTERM and SIGHUP, while runs are under way."""
+"""SIGTERM and SIGHUP: all of Poise answers them as Ctrl-C."""
 
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +54,31 @@ def test_they_count_as_ctrl_c(how: str, heard: list[str]) -> None:
     command = [sys.executable, "-c", CODE, how]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=surroundings)
     assert (ended.stdout.splitlines(), ended.stderr) == (heard, "")
+
+
+COMMAND = """
+import os, signal, sys
+from poise.__main__ import main
+
+number = signal.Signals[sys.argv.pop()]
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
+
+class Ending:
+    def find_spec(self, name, path=None, target=None):
+        if name == "poise.records.schema":  # which the command imports when it has begun
+            os.kill(os.getpid(), number)
+
+sys.meta_path.insert(0, Ending())
+main()
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("command", ["table", "report"])
+def test_every_command_answers_them(command: str, name: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", COMMAND, command, str(tmp_path), "--json", name]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    sentence = "poise: interrupted. Finished work is saved; run the same command to continue.\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", sentence)
+    assert list(tmp_path.iterdir()) == []

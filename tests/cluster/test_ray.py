@@ -1,6 +1,7 @@
 """Runs on a local Ray: the records of the local runner, a killed worker, a sweep on a cluster that is there, Ctrl-C."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from poise.cli import app as cli
 from poise.errors import TrainingError
 from poise.recipes import shelf
 from poise.reporting.sweep_page import load_sweep
-from poise.running.ray_cluster import Cluster, run_on_cluster
+from poise.running.ray_cluster import Cluster, run_on_cluster, watch
 from poise.running.runner import Runner
 from poise.running.search import Search
 
@@ -143,6 +145,129 @@ def test_a_sweep_on_a_cluster_that_is_there_ends_at_ctrl_c_and_goes_on(head: str
     swept = load_sweep(tmp_path / "runs/blobs/sweeps/own")
     assert len(swept.scored) == len(swept.trials) == 4 and swept.trials[0].summary.mean > 0.9
     assert done.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.json")}.items()
+
+
+ENDLESS = """
+from dataclasses import replace
+from neighbour import Rest
+from miniature import EXPERIMENT
+EXPERIMENT = replace(EXPERIMENT, watch=Rest(), plan=replace(EXPERIMENT.plan, epochs={epochs}))
+"""
+NEIGHBOUR = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Rest:
+    def __call__(self, model, task):
+        return {}
+"""
+
+
+def start(home: Path, epochs: int) -> subprocess.Popen[str]:
+    """A run on a Ray of its own, of a recipe that imports its neighbour."""
+    (home / "neighbour.py").write_text(NEIGHBOUR)
+    (home / "recipe.py").write_text(ENDLESS.format(epochs=epochs))
+    words = ["run", str(home / "recipe.py"), "--out", str(home / "runs"), "--device", "cpu", "--engine", "ray"]
+    call = [sys.executable, "-m", "poise", *words, "--seeds", "1", "--method", "XE"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(call, env=environment(), cwd=ROOT, text=True, **pipes)
+
+
+@needs_ray
+@pytest.mark.miniature
+def test_a_recipe_may_import_its_neighbour(tmp_path: Path) -> None:
+    with start(tmp_path, 1) as driver:
+        out, said = driver.communicate(timeout=120)
+    assert (driver.returncode, out) == (0, f"{tmp_path / 'runs' / 'blobs'}: 1 finished\n"), said
+
+
+def of_session(pid: int) -> list[int]:
+    """The living processes of the Ray that a process has started, by the files that they hold open."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            files = [os.readlink(file) for file in (process / "fd").iterdir()]
+            found += [int(process.name)] * any(re.search(rf"/session_[-_\d]+_{pid}/", file) for file in files)
+    return found
+
+
+@needs_ray
+@pytest.mark.miniature
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no /proc")
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "raylet"])
+def test_however_a_command_ends_its_ray_ends_with_it(how: str, tmp_path: Path) -> None:
+    with start(tmp_path, 100_000) as driver:
+        for _ in range(600):
+            if list(tmp_path.glob("runs/blobs/xe/seed-00/*")):
+                break
+            time.sleep(0.1)
+        begun = of_session(driver.pid)
+        (raylet,) = [pid for pid in begun if Path(f"/proc/{pid}/comm").read_text().startswith("raylet")]
+        killed, number = (raylet, signal.SIGKILL) if how == "raylet" else (driver.pid, signal.Signals[how])
+        os.kill(killed, number)
+        _, said = driver.communicate(timeout=60)
+    last = said.splitlines()[-1]
+    assert "Traceback" not in said
+    if how == "SIGTERM":
+        assert (driver.returncode, last.partition(".")[0]) == (130, "poise: interrupted")
+    elif how == "raylet":
+        assert driver.returncode == 1 and last.startswith("poise: Ray was lost (") and "finished work is saved" in last
+    for _ in range(100):  # the watchdog needs a moment where the command could not wait for it
+        if not of_session(driver.pid):
+            break
+        time.sleep(0.05)
+    assert len(begun) > 4 and of_session(driver.pid) == []
+
+
+def test_a_head_that_is_gone_is_one_sentence(monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("poise.running.ray_cluster.time.monotonic", lambda: now[0])
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        address = f"127.0.0.1:{place.getsockname()[1]}"
+        look = watch(address)
+        now[0] = 50.0
+        look()  # it answers
+    now[0] = 80.0
+    look()  # not, but it may come back
+    now[0] = 100.0
+    with pytest.raises(TrainingError, match=f"Ray's head at {address} was lost; finished work is saved"):
+        look()
+
+
+HOLDING = """
+import sys, threading
+from dataclasses import replace
+from miniature import EXPERIMENT
+sys.path.insert(0, __file__.rpartition("/")[0] + "/elsewhere")
+import far
+
+class Near:
+    lock = threading.Lock()
+    def __call__(self, model, task):
+        return {{}}
+
+EXPERIMENT = replace(EXPERIMENT, watch={rest}())
+"""
+
+
+@needs_ray
+@pytest.mark.miniature
+@pytest.mark.parametrize(
+    ("rest", "sentence"),
+    [
+        ("Near", "the recipe cannot be sent to Ray's workers: cannot pickle '_thread.lock' object"),
+        ("far.Rest", "a worker cannot read the recipe: No module named 'far'; put the modules of the recipe beside it"),
+    ],
+)
+def test_a_recipe_that_does_not_reach_the_workers_is_one_sentence(rest: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "far.py").write_text(NEIGHBOUR)
+    (tmp_path / "recipe.py").write_text(HOLDING.format(rest=rest))
+    words = ["run", str(tmp_path / "recipe.py"), "--out", str(tmp_path / "runs"), "--device", "cpu", "--engine", "ray"]
+    call = [sys.executable, "-m", "poise", *words, "--seeds", "1", "--method", "XE"]
+    done = subprocess.run(call, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"poise: {sentence}" in done.stderr
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:

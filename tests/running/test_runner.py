@@ -52,6 +52,16 @@ def test_a_grid_leaves_records_that_make_a_table(tmp_path: Path) -> None:
     assert "TopBottom(k=40" in one["recipe"] and "seed" not in one["recipe"].split("objective=")[0]
 
 
+def test_what_a_killed_process_left_beside_a_record_goes(tmp_path: Path) -> None:
+    run(tmp_path, methods=["XE"], seeds=[0])
+    home = tmp_path / "blobs/xe/seed-00"
+    before = sorted(home.iterdir())
+    (home / "tested.jsonl").write_text("{}")
+    (home / ".poise-0123.part").write_text("half")
+    run(tmp_path, methods=["XE"], seeds=[0])
+    assert sorted(home.iterdir()) == before
+
+
 def test_every_epoch_leaves_a_line(tmp_path: Path) -> None:
     run(tmp_path, methods=["FCL"], seeds=[0])
     lines = (tmp_path / "blobs/fcl/seed-00/log.jsonl").read_text().splitlines()

@@ -57,7 +57,7 @@ class _IfWide(TextColumn):
     """Text for terminals of at least so many columns."""
 
     def __init__(self, text: str, console: Console, least: int) -> None:
-        super().__init__(text)
+        super().__init__(text, markup=False)
         self.console, self.least = console, least
 
     def render(self, task: Task) -> Text:

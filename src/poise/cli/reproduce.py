@@ -24,7 +24,6 @@ from poise.cli.completion import complete_devices, complete_experiments, complet
 from poise.cli.options import Address, Engine, GpusPerRun, Seeds, Way, cluster_of
 from poise.cli.output import Json, Quiet, apart, told, usage
 from poise.cli.progress import bars
-from poise.cli.stopping import ended_like_ctrl_c
 
 
 def say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
@@ -191,7 +190,7 @@ def _run(
         place = start(device_of("cpu" if cluster else device).type)
     first, helpers = rank() == 0, list[subprocess.Popen[bytes]]()
     try:
-        with ended_like_ctrl_c(), apart(json), bars(quiet or not first) as listen:
+        with apart(json), bars(quiet or not first) as listen:
             helpers += _helpers(jobs - 1)
             runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
             run = _way(runners, fleet, cluster)

@@ -30,7 +30,7 @@ from poise.cli.stopping import INTERRUPTED, ending_at_once
 from poise.errors import AuditError
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
-from poise.io.files import is_part, require_writable
+from poise.io.files import is_part, require_writable, sweep
 from poise.io.json_files import RecordError
 from poise.reporting.audit_files import load_audit
 
@@ -137,6 +137,7 @@ def _save(audits: Sequence[Audit], order: Order) -> tuple[Audit | Comparison, Pa
 
 def _require_free(out: Path, models: int) -> None:
     """A folder that is new, empty, or holds an audit of the same kind, be it a part of one."""
+    sweep(out)
     if not out.exists() or (out.is_dir() and all(map(is_part, out.iterdir()))):
         return
     one, two = ("audit.json",), ("comparison.json", "1/audit.json")

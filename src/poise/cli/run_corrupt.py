@@ -37,7 +37,7 @@ from poise.corruptions.write import (
     write_pictures,
 )
 from poise.data.sets.cache import load
-from poise.io.files import new_file
+from poise.io.files import new_file, sweep
 from poise.io.npy import map_npy
 
 SETS = ("cifar10", "cifar100")
@@ -187,6 +187,7 @@ def _write(order: Order, out: Path, making: Making, device: torch.device) -> Non
 def _draw(order: Order, sheet: Path, making: Making, device: torch.device) -> None:
     pixels = one_image(order.source, order.image, making, order.resize)
     picture = contact_sheet(pixels, making, order.image, max(1, 96 // max(pixels.shape[:2])), device)
+    sweep(sheet.parent)
     with new_file(sheet, within=sheet.parent) as stream:
         picture.save(stream, _FORMATS[sheet.suffix.lower()])
     facts = {"sheet": str(sheet), "width": picture.width, "height": picture.height, **asdict(making)}

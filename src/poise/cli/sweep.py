@@ -20,7 +20,6 @@ from poise.cli.options import Way as Engines
 from poise.cli.output import Json, Quiet, apart, failures, told, usage, write
 from poise.cli.progress import bars
 from poise.cli.reproduce import Compressed, Device, Fleet, Minutes, Out, Quick, deadline_of, device_of, length_of
-from poise.cli.stopping import ended_like_ctrl_c
 
 What = Annotated[
     str,
@@ -141,14 +140,14 @@ def _searched(
     from poise.running.search import Search
 
     try:
-        with ended_like_ctrl_c(), bars(quiet) as listen:
+        with bars(quiet) as listen:
             how = {"listen": listen, "deadline": ends}
             search = Search(found, name, out, device, sampler.value, trials, seeds, fleet, **how)
             search_on_cluster(search, cluster) if cluster else search.run()
     except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        sys.exit(f"poise: {told(error, out)}")
+        sys.exit(f"poise: {told(error, out)}; finished runs are saved")
     except ModuleNotFoundError as error:
         if error.name == "ray":
             sys.exit(f"poise: {error}")

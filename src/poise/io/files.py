@@ -10,12 +10,14 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from shutil import rmtree
+from tempfile import TemporaryFile
 from typing import BinaryIO
 from uuid import uuid4
 
+_WHOLE = "whole"  # in a part: the folder of a set that is written, and moves
 _WINDOWS = os.name == "nt"  # there an open file cannot be moved, and parts are not swept
 
 
@@ -25,7 +27,7 @@ def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
     /dev/stdout, is written to as it stands.
 
     within  the folder of an output of many files. What is unfinished lies at its top, folders on the way to the file
-            are made, and the disk is not waited for: whoever goes on there proves what it finds.
+            are made, and the disk is not waited for: whoever goes on there proves what it finds, and sweeps.
     """
     part = None
     try:
@@ -36,6 +38,8 @@ def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
         path = Path(os.path.realpath(path)) if within is None and path.is_symlink() else path
         if within is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            sweep(path.parent)
         part, stream = _open(within or path.parent)
         with stream:
             yield stream
@@ -78,25 +82,78 @@ def _stands(path: Path) -> bool:
 def together(home: Path, last: str) -> Iterator[Path]:
     """A folder for a set of files, which move to `home` when all of them are written, that called `last` at the end.
 
-    If one cannot be written, none appears; what `home` held stays. An OSError names the file by its place in `home`.
+    If one cannot be written, none appears; what `home` held stays. If the process is killed between two moves, the next
+    sweep makes the others. An OSError names the file by its place in `home`.
     """
     missing = _missing(home)
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".poise-", suffix=".part", dir=home) as name:
-            stage = Path(name)
+        sweep(home)
+        with _part_of(home) as part:
+            stage = part / "stage"
+            stage.mkdir()
             try:
                 yield stage
-                for file in sorted(stage.rglob("*"), key=lambda path: path == stage / last):
-                    place = home / file.relative_to(stage)
-                    place.mkdir(exist_ok=True) if file.is_dir() else file.replace(place)
+                _discard(home)
+                _move(stage.rename(part / _WHOLE), home, last)
             except OSError as error:
                 if error.errno is None:
                     raise
-                named = str(error.filename or home).replace(name, str(home))
+                named = (
+                    str(error.filename or home).replace(str(stage), str(home)).replace(str(part / _WHOLE), str(home))
+                )
                 raise OSError(error.errno, error.strerror, named) from None
     finally:
         _remove_empty(missing)
+
+
+@contextmanager
+def _part_of(home: Path) -> Iterator[Path]:
+    """A new folder among the parts of `home`, locked; it goes at the end, unless it holds a whole set."""
+    while True:
+        part = home / f".poise-{uuid4().hex}.part"
+        part.mkdir()
+        with _held(part):
+            if not part.exists():  # another process swept it before it was locked
+                continue
+            try:
+                yield part
+            finally:
+                if not (part / _WHOLE).exists():
+                    rmtree(part, ignore_errors=True)
+            return
+
+
+def _move(whole: Path, home: Path, last: str = "") -> None:
+    """All files of a set to their places, also where Ctrl-C comes between; then its folder goes."""
+    try:
+        _replace(whole, home, last)
+    except OSError:
+        raise
+    except BaseException:
+        _replace(whole, home, last)
+        rmtree(whole)
+        raise
+    rmtree(whole)
+
+
+def _replace(whole: Path, home: Path, last: str) -> None:
+    for file in sorted(whole.rglob("*"), key=lambda path: path == whole / last):
+        place = home / file.relative_to(whole)
+        place.mkdir(exist_ok=True) if file.is_dir() else file.replace(place)
+
+
+def is_mixed(home: Path) -> bool:
+    """Whether some files of a set are in their places, and others are not."""
+    return any(home.glob(f".poise-*.part/{_WHOLE}"))
+
+
+def _discard(home: Path) -> None:
+    """Remove the sets of the dead that could not be moved: another set takes their place."""
+    for whole in home.glob(f".poise-*.part/{_WHOLE}"):
+        with _held(whole.parent) as ours:
+            if ours:
+                rmtree(whole.parent)
 
 
 def require_writable(folder: Path) -> None:
@@ -125,11 +182,21 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the parts that no living process writes."""
-    for part in folder.glob(".poise-*.part"):
-        with suppress(OSError), part.open("r+b") as stream:
-            if _lock(stream):
-                part.unlink()
+    """Remove the parts that no living process writes; the rest of a whole set moves to its place."""
+    with suppress(OSError):
+        for part in list(folder.glob(".poise-*.part")):
+            with suppress(OSError), _held(part) as ours:
+                if ours:
+                    _clear(part, folder)
+
+
+def _clear(part: Path, home: Path) -> None:
+    if not part.is_dir():
+        part.unlink()
+        return
+    if (part / _WHOLE).exists():
+        _move(part / _WHOLE, home)
+    rmtree(part)
 
 
 def is_part(path: Path) -> bool:
@@ -148,11 +215,23 @@ def _open(folder: Path) -> tuple[Path, BinaryIO]:
         stream.close()
 
 
-def _lock(stream: BinaryIO) -> bool:
-    """Lock the stream's file; False if another process has, or where files cannot be locked."""
+@contextmanager
+def _held(part: Path) -> Iterator[bool]:
+    """Whether a file or a folder is locked for us while we are inside; False where it cannot be."""
+    with ExitStack() as stack:
+        ours = False
+        with suppress(OSError):
+            number = os.open(part, os.O_RDONLY if part.is_dir() else os.O_RDWR)
+            stack.callback(os.close, number)
+            ours = _lock(number)
+        yield ours
+
+
+def _lock(file: BinaryIO | int) -> bool:
+    """Lock a file; False if another process has, or where files cannot be locked."""
     with suppress(ImportError, OSError):
         import fcntl  # not on Windows
 
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False

@@ -7,9 +7,11 @@ table has a name, and so has each part.
 from __future__ import annotations
 
 import runpy
+import sys
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
+from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from poise.checks import require_known
@@ -17,6 +19,7 @@ from poise.recipes.names import FILES, WHOLE
 from poise.running.experiment import Experiment
 from poise.running.sweep import Sweep
 
+_FOLDERS: set[Path] = set()  # of the files that were run
 Length: TypeAlias = Literal["full", "compressed", "quick"]
 
 
@@ -62,12 +65,27 @@ def sweep_from_file(path: Path) -> Sweep:
     return found
 
 
+def neighbours() -> list[ModuleType]:
+    """The modules that files of the user have imported from their own folders."""
+    return [module for name, module in sys.modules.items() if any(_lies_in(f, name, module) for f in _FOLDERS)]
+
+
+def _lies_in(folder: Path, name: str, module: ModuleType) -> bool:
+    """As a module of this name would lie there: not deeper, as an environment may."""
+    stem = folder.joinpath(*name.split("."))
+    file = getattr(module, "__dict__", {}).get("__file__")
+    return file is not None and Path(file) in (stem.with_suffix(".py"), stem / "__init__.py")
+
+
 def _module(name: str) -> Any:
     return import_module(f"poise.recipes.{FILES[name][0]}")
 
 
 def _named(path: Path, name: str) -> Any:
-    """What a file calls so, when it has run."""
+    """What a file calls so, when it has run. As when Python runs it, its folder is the first place of imports."""
+    folder = path.resolve().parent
+    _FOLDERS.add(folder)
+    sys.path.insert(0, str(folder))
     try:
         return runpy.run_path(str(path)).get(name)
     except (Exception, SystemExit) as error:  # whatever a file of someone else's may raise

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from poise.io.files import regular
+from poise.io.files import is_mixed, regular, sweep
 from poise.io.json_files import RecordError, read_json, require
 
 
@@ -38,6 +38,10 @@ class Point:
 
 def load_audit(folder: Path) -> Audited:
     """The audit in a folder, or a RecordError that names what is wrong."""
+    for home in (folder, folder.parent):  # of one, and of a comparison
+        sweep(home)
+        if is_mixed(home):
+            raise RecordError(f"{home} holds files of two audits: its process was killed, so run that audit again")
     path = folder / "audit.json"
     facts = read_json(path, "audit")
     require(path, facts, "audit", model=dict, data=dict, numbers=dict, verdict=dict, slices=list, telling=list)

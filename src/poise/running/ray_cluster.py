@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
@@ -33,15 +33,19 @@ import torch
 from poise.checks import install
 from poise.distributed import world_size
 from poise.errors import DataError, TrainingError
+from poise.recipes.shelf import neighbours
 from poise.running.logs import Event, Listener
 from poise.running.runner import Runner
 from poise.running.search import Search
+from poise.running.watchdog import ended_with_us
 
 _STORE = 100_000_000  # bytes: recipes and events are small
 _SILENCE, _PATIENCE = 3, 10  # seconds
+_EVERY, _LOST = 2, 40  # seconds between two looks at the head, and without an answer; Ray itself gives up after 60
 _SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # Ray speaks gRPC, so HTTP/2: both sides begin with a frame of settings, kind 4
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 _ELSE = "start one (ray start --head), give another --address, or none for a Ray of this machine's own"
+_AGAIN = "finished work is saved; run the same command to continue"
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ class Cluster:
 def connected(cluster: Cluster) -> Iterator[Any]:
     """Ray, connected; what it started goes down with us. It says little, and tells nobody that it was used."""
     own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()} if cluster.address is None else {}
-    with _environment({"RAY_USAGE_STATS_ENABLED": "0", **own}), _interruptible():
+    watched = ended_with_us() if cluster.address is None else nullcontext()
+    with _interruptible(), watched, _environment({"RAY_USAGE_STATS_ENABLED": "0", **own}):
         try:
             ray: Any = import_module("ray")
         except ModuleNotFoundError:
@@ -78,7 +83,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         small = {"include_dashboard": False, "object_store_memory": _STORE} if cluster.address is None else {}
         place = _found(cluster.address)
         try:
-            with _told(place):
+            with _told(place), _our_sigterm():
                 _require_answer(place)
                 ray.init(address=place or "local", log_to_driver=False, logging_level=logging.ERROR, **small)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
@@ -88,6 +93,10 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         try:
             with redirect_stdout(sys.stderr):  # where Ray speaks of lost workers; ours is for results
                 yield ray
+        except ray.exceptions.RayTaskError:
+            raise  # a fault of ours, with the worker's traceback
+        except ray.exceptions.RayError as error:
+            raise TrainingError(f"Ray was lost ({type(error).__name__}); {_AGAIN}") from None
         finally:
             ray.shutdown()
 
@@ -141,6 +150,28 @@ def _require_answer(address: str | None) -> None:
         raise TrainingError(f"no Ray answers at {address}: something else does; {_ELSE}")
 
 
+def watch(address: str) -> Callable[[], None]:
+    """What to call now and then: a TrainingError when the head of Ray has not answered for a while. Ray would end this
+    process a little later, in its own words."""
+    host, _, port = address.rpartition(":")
+    heard = asked = time.monotonic()
+
+    def look() -> None:
+        nonlocal heard, asked
+        now = time.monotonic()
+        if now - asked < _EVERY:
+            return
+        asked = now
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_EVERY).close()
+            heard = now
+        except OSError:
+            if now - heard > _LOST:
+                raise TrainingError(f"Ray's head at {address} was lost; {_AGAIN}") from None
+
+    return look
+
+
 @contextmanager
 def _environment(more: dict[str, str]) -> Iterator[None]:
     """These variables, where the user has not set them, for Ray and what it starts."""
@@ -170,6 +201,20 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def _our_sigterm() -> Iterator[None]:
+    """Ray takes SIGTERM for itself when it starts, and would leave without a word; the caller's answer stays."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except SystemExit:  # Ray's answer
+        raise KeyboardInterrupt from None
+    finally:
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, before)
+
+
+_NEIGHBOURS = "put the modules of the recipe beside it, or install them on every node"
 _PAUSE = 0.2  # seconds between two looks into the mailbox
 
 
@@ -243,11 +288,19 @@ def _work(ray: Any, jobs: Sequence[_Job], cluster: Cluster, share: dict[str, flo
     device = torch.device("cuda" if share["GPU"] else "cpu")
 
     def send(job: _Job) -> Any:
-        return task.remote(partial(job.run, device), mailbox, torch.get_num_threads(), here)
+        try:
+            return task.remote(partial(job.run, device), mailbox, torch.get_num_threads(), here)
+        except TypeError as error:  # of what no process can send to another, such as an open file
+            why = str(error.__cause__ or error).splitlines()[0]
+            raise TrainingError(f"the recipe cannot be sent to Ray's workers: {why}") from None
 
+    for module in neighbours():  # workers may not find them
+        ray.cloudpickle.register_pickle_by_value(module)
+    look = watch(ray.get_runtime_context().gcs_address)
     lost = dict.fromkeys(jobs, 0)
     sent = {send(job): job for job in jobs}
     while sent:
+        look()
         done, _ = ray.wait(list(sent), timeout=_PAUSE)
         for event in ray.get(mailbox.take.remote()):
             listen(event)
@@ -276,8 +329,11 @@ def _end(ray: Any, task: Any) -> Exception | None:
     """None, or why a task could not end well."""
     try:
         found: Exception | None = ray.get(task)
-    except ray.exceptions.RayTaskError:
-        raise  # a fault of ours, with the worker's traceback
+    except ray.exceptions.RayTaskError as error:
+        if not isinstance(error.cause, ray.exceptions.RaySystemError):
+            raise  # a fault of ours, with the worker's traceback
+        why = str(error.cause).splitlines()[0].removeprefix("System error: ")
+        raise TrainingError(f"a worker cannot read the recipe: {why}; {_NEIGHBOURS}") from None
     except ray.exceptions.RayError as error:
         return _Lost(type(error).__name__)
     return found

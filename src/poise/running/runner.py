@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -34,6 +34,7 @@ from torch import nn
 from poise.data.loading.resident import Loader
 from poise.distributed import rank, share
 from poise.errors import NotFinite, OutOfTime, TrainingError
+from poise.io.files import sweep
 from poise.io.json_files import write_json
 from poise.io.locks import Busy, held, ours
 from poise.running.beginnings import beginning, quiet, quiet_epochs, shared_folder, trunk_lengths
@@ -160,6 +161,8 @@ class Runner:
         own, say = self.record_path(method, seed).parent, partial(Event, method.name, seed)
         finished, taken = share((self.is_finished(method, seed), held(own)))
         if finished or taken:
+            if finished and rank() == 0:
+                _tidy(own)
             self.listen(say("finished") if finished else say("skipping", detail=": another process is running it"))
         elif not share(time.monotonic() >= self.deadline):
             try:
@@ -299,3 +302,10 @@ class Runner:
 
     def data(self, judge: Judge, method: Method, seed: int) -> Loader:
         return loader(*judge.train, self.experiment.plan, method.augment, seed)
+
+
+def _tidy(run: Path) -> None:
+    """Remove what a process left that was killed after it had written the record."""
+    with suppress(OSError):
+        (run / TESTED).unlink(missing_ok=True)
+    sweep(run)

@@ -32,6 +32,7 @@ from poise.io.locks import alone, busy
 from poise.records.recipe_text import differences
 from poise.records.sweeps import SWEEP, TRIAL, in_words, score_of
 from poise.running.fleets import run_fleets
+from poise.running.journal import Journal
 from poise.running.logs import Listener
 from poise.running.runner import Runner
 from poise.running.sweep import VALIDATION, Sweep
@@ -182,14 +183,15 @@ class Search:
 
 def _study(journal: Path, name: str, sampler: Sampler, space: dict[str, list[str]]) -> Any:
     import optuna
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
+    from optuna.storages.journal import JournalStorage
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with alone(journal.parent, _PAUSE):
-        backend = JournalFileBackend(str(journal), lock_obj=JournalFileOpenLock(str(journal)))
-        study = optuna.create_study(
-            study_name=name, storage=JournalStorage(backend), direction="maximize", load_if_exists=True
-        )
+        try:
+            storage = JournalStorage(Journal(journal))  # type: ignore[arg-type]
+            study = optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise TrainingError(f"{journal} is damaged: remove it; finished runs are saved") from None
     proposals = len(study.get_trials(deepcopy=False))
     samplers = optuna.samplers
     study.sampler = samplers.GridSampler(space, 0) if sampler == "grid" else samplers.TPESampler(seed=proposals)

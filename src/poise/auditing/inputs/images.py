@@ -44,9 +44,15 @@ def open_arrays(path: Path, labels: Path | None) -> Examples:
     if path.suffix == ".npy":
         if labels is None:
             raise AuditError(f"{path} holds examples alone: give their labels with --labels FILE.npy")
-        return from_array(path.name, _array(path), _array(labels))
+        x, y = _array(path), _array(labels)
+        _require_labels(str(labels), y, x)
+        return from_array(path.name, x, y)
     with _reading(path), regular(path).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
+    return _of_archive(path, arrays)
+
+
+def _of_archive(path: Path, arrays: dict[str, np.ndarray]) -> Examples:
     x, y = (next((name for name in names if name in arrays), None) for names in (_IMAGES, _LABELS))
     if x is None or y is None:
         raise AuditError(f"{path} holds {', '.join(arrays)}: call the pictures x and the labels y")
@@ -89,16 +95,20 @@ def from_array(
     notes: tuple[str, ...] = (),
 ) -> Examples:
     """Pictures or a table; an AuditError where it is neither."""
-    if labels.ndim == 1 and x.ndim and len(labels) != len(x):
-        raise AuditError(f"{name} has {len(labels)} labels for {len(x)} examples")
-    if labels.shape != (len(x) if x.ndim else 0,) or labels.dtype.kind not in "iu":
-        raise AuditError(f"{name} needs one whole number as label per example, got {labels.dtype} {list(labels.shape)}")
+    _require_labels(name, labels, x)
     classes = [str(label) for label in range(int(labels.max(initial=0)) + 1)]
     table = x.ndim == 2 and x.dtype.kind in "fiu"
     read, scale, told, last = _table(name, x) if table else _of_pictures(name, x)
     given = None if utility is None else _utility(name, utility, x.shape, last)
     found = Examples(name, np.asarray(labels), columns or {}, classes, read, lambda row: f"row {row}")
     return replace(found, given=given, scale=scale, features=features, notes=(*notes, *told))
+
+
+def _require_labels(name: str, labels: np.ndarray, x: np.ndarray) -> None:
+    if labels.ndim == 1 and x.ndim and len(labels) != len(x):
+        raise AuditError(f"{name} has {len(labels)} labels for {len(x)} examples")
+    if labels.shape != (len(x) if x.ndim else 0,) or labels.dtype.kind not in "iu":
+        raise AuditError(f"{name} needs one whole number as label per example, got {labels.dtype} {list(labels.shape)}")
 
 
 def _table(name: str, x: np.ndarray) -> tuple[Read, tuple[Tensor, Tensor], tuple[str, ...], bool]:

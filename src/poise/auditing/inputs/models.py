@@ -63,9 +63,11 @@ def from_folder(
         model: nn.Module = auto.from_pretrained(
             path, local_files_only=True, trust_remote_code=False, use_safetensors=None if trust else True
         )
-    except (OSError, ValueError, RuntimeError) as error:
-        hint = "" if trust else "; weights in .bin files are pickles: convert them to safetensors, or say --trust"
-        raise AuditError(f"{path} cannot be loaded: {str(error).splitlines()[0]}{hint}") from None
+    except Exception as error:  # whatever a damaged file makes a reader raise
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        pickles = not trust and any(path.glob("*.bin")) and not any(path.glob("*.safetensors"))
+        hint = "; weights in .bin files are pickles: convert them to safetensors, or say --trust" if pickles else ""
+        raise AuditError(f"{path} cannot be loaded: {why}{hint}") from None
     names: dict[int, str] = getattr(model.config, "id2label", {})
     classes = [str(names[place]) for place in sorted(names)]
     if not pictures:
@@ -91,6 +93,8 @@ def _read(path: Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise AuditError(f"{path} cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise AuditError(f"{path} cannot be read: it is not an object of JSON")
     return content
 
 

@@ -121,13 +121,13 @@ class FastTokenizer:
 def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
     """A folder of Hugging Face, a tokenizer.json, or a vocab.txt."""
     if path.is_dir():
+        auto = library().AutoTokenizer
         try:
-            auto = library().AutoTokenizer
-            return HuggingFaceTokenizer(
-                auto.from_pretrained(path, local_files_only=True, trust_remote_code=False), max_length
-            )
-        except (OSError, ValueError, KeyError) as error:
-            raise AuditError(f"{path} has no tokenizer that can be loaded: {str(error).splitlines()[0]}") from None
+            found = auto.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        except Exception as error:  # whatever a damaged file makes a reader raise
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            raise AuditError(f"{path} has no tokenizer that can be loaded: {why}") from None
+        return HuggingFaceTokenizer(found, max_length)
     try:
         import tokenizers
     except ModuleNotFoundError:
