@@ -9,15 +9,14 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "poise"
 
 LAYERS = [
-    {"checks", "errors", "margin_kernel", "random"},
-    {"tokens", "losses", "schedules", "distributed"},
-    {"classifier", "io"},
-    {"features", "models", "corruptions"},
-    {"data", "records"},
-    {"objectives", "reporting", "evaluation"},
+    {"checksum", "choices", "extras", "margin_kernel", "whole"},
+    {"tokens", "losses", "outputs", "schedules", "distributed", "protocols"},
+    {"classifier"},
+    {"features", "models", "data", "corruptions", "reporting"},
+    {"objectives", "robustness"},
     {"training"},
-    {"running", "auditing"},
-    {"recipes"},
+    {"auditing", "experiments"},
+    {"commands"},
     {"cli"},
     {"__main__", "__init__"},
 ]

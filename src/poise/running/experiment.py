@@ -161,7 +161,6 @@ class Experiment:
             for method, row in self.paper.items()
         }
         return {
-            "version": 1,
             "name": self.name,
             "title": self.title,
             "columns": _plain(self.columns),

@@ -196,7 +196,7 @@ def run_on_cluster(
         with connected(cluster) as ray:
             jobs = [_Job(method, seed, partial(_run, sent, method, seed, ends)) for method, seed in left]
             _work(ray, jobs, cluster, _share(ray, cluster), runner.listen)
-    return [path for method, seed in wanted if (path := runner.record_path(method, seed)).exists()]
+    return runner.finished(wanted)
 
 
 def search_on_cluster(search: Search, cluster: Cluster) -> None:
