@@ -22,7 +22,8 @@ from poise.data.synthetic_mnist import Digits, Scaling, SyntheticMNIST
 from poise.errors import DataNotFound
 from poise.features.agreement import spearman
 from poise.io.json_files import RecordError
-from poise.records.schema import Column, Record, Results, load
+from poise.records.columns import Column
+from poise.records.schema import Record, Results, load
 from poise.reporting.figures.frontier import Frontier, area, frontiers, gaps
 from poise.reporting.statistics import corrected, paired, summary
 from poise.training.checkpoint import newest, weights_of

@@ -8,7 +8,8 @@ import numpy as np
 
 from poise import FCL, XE, CLGaussian, Exponential, Gaussian, GradientUtility, InfoNCE, LeNet, Ramp, TopBottom
 from poise.data.task import Examples, Task
-from poise.running.experiment import Build, Column, Experiment, Method
+from poise.records.columns import Column
+from poise.running.experiment import Build, Experiment, Method
 from poise.running.sweep import Sweep
 from poise.training.plan import Adam, Plan
 

@@ -25,6 +25,8 @@ from poise.auditing.inputs.models import Loaded, load_model
 from poise.auditing.inputs.texts import open_texts, open_tokenizer
 from poise.auditing.inputs.weights import build, load_weights
 from poise.errors import AuditError
+from poise.io.json_files import write_proved
+from poise.training.checkpoint import save
 
 CODE = """
 import torch
@@ -120,6 +122,35 @@ def test_a_poise_checkpoint(tmp_path: Path) -> None:
     for wrong in ("LeNet", "LeNet(num_classes=len('x'))", "Net(1)", "LeNet(size=2)"):
         with pytest.raises(AuditError, match=r"invalid network|cannot be built"):
             build(wrong)
+
+
+def test_a_checkpoint_that_is_not_what_was_written_is_refused(tmp_path: Path) -> None:
+    """Weights that a bit has changed are weights still, and would be audited in silence."""
+    save(tmp_path, 3, poise.LeNet(num_classes=4), None, {"log": []})
+    file, network = tmp_path / "checkpoint-0003.safetensors", "LeNet(num_classes=4)"
+    model(str(tmp_path), network=network)
+    (tmp_path / "checkpoint-0004.safetensors").write_bytes(b"without its JSON, this does not count")
+    model(str(tmp_path), network=network)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    for word in (tmp_path, file):
+        with pytest.raises(AuditError, match=r"checkpoint-0003.json is damaged .*: give the checkpoint before it"):
+            model(str(word), network=network)
+    file.write_bytes(whole)
+    facts = file.with_suffix(".json")
+    facts.write_text(facts.read_text().replace('"epoch": 3', '"epoch": 4'))
+    with pytest.raises(AuditError, match=r"its content is not that of its checksum"):
+        model(str(tmp_path), network=network)
+
+
+def test_a_recipe_that_is_damaged_names_no_network(tmp_path: Path) -> None:
+    save(tmp_path, 3, poise.LeNet(num_classes=4), None, {"log": []})
+    recipe = tmp_path / "recipe.json"
+    write_proved(recipe, {"recipe": "Recipe(network=LeNet(num_classes=4))"})
+    model(str(tmp_path))
+    recipe.write_text(recipe.read_text().replace("=4", "=5"))
+    with pytest.raises(AuditError, match="--network"):
+        model(str(tmp_path))
 
 
 def test_a_kept_model_names_its_own_network(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDAR
 from poise.data.loading.resident import on_device
 from poise.data.sets import cache
 from poise.errors import DataNotFound
+from poise.io.checksum import with_checksum
 from poise.recipes import shelf
 from poise.recipes.cifar import cifar_c, noisy_cifar
 from poise.recipes.cifar import controls as cifar_controls
@@ -130,9 +131,8 @@ def test_weights_are_those_that_were_tested_or_none(data: Path) -> None:
     path = data / "noisy-cifar10-quick/xe/seed-00/model.safetensors"
     kept = path.with_name("record.json").read_text()
     log = json.loads(kept)["log"]
-    path.with_name("record.json").write_text(
-        json.dumps({**json.loads(kept), "log": [{**log[0], "seconds": 9}, *log[1:]]})
-    )
+    other = with_checksum({**json.loads(kept), "log": [{**log[0], "seconds": 9}, *log[1:]]})
+    path.with_name("record.json").write_text(json.dumps(other))
     assert trained(run(data, noisy, ["XE"], keep_models=True)) == set() and not path.exists()  # another training's
     path.with_name("record.json").write_text(kept)
     shutil.rmtree(data / "models")

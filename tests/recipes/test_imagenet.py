@@ -20,7 +20,8 @@ from poise.data.sets import fetch as sources
 from poise.errors import DataMismatch
 from poise.recipes import shelf
 from poise.recipes.imagenet_c import COMPRESSED, FULL, PAPER, QUICK, CorruptedImageNet, ImageNet, table
-from poise.records.schema import corruption_error, load, read_experiment
+from poise.records.columns import corruption_error
+from poise.records.schema import load, read_experiment
 from poise.reporting.formats import text
 from poise.reporting.page import page
 from poise.reporting.tables import tables_of
@@ -72,7 +73,7 @@ def test_the_papers_appendix_agrees_with_its_table() -> None:
 def test_tables_of_imagenet_c_have_a_mean_corruption_error(length: object, errors: int, tmp_path: Path) -> None:
     """A quick look, at drawn pictures of another size, has no reference."""
     facts = tmp_path / "experiment.json"
-    facts.write_text(json.dumps(table(length).facts()))
+    facts.write_text(json.dumps({"version": 1, **table(length).facts()}))
     scores = [f"{name}/{severity}" for name in CORRUPTIONS for severity in SEVERITIES]
     column = corruption_error(read_experiment(facts).reference, scores)
     assert (0 if column is None else len(column.errors)) == errors

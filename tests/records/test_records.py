@@ -30,6 +30,44 @@ def test_a_record_comes_back_as_written(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["record.json"]
 
 
+@pytest.mark.parametrize(
+    "facts", [{"seed": 4}, {"scores": {"BAL": 0.25}, "classes": {"BAL": [[1, 4]]}}, {"checksum": None}, {"version": 1}]
+)
+def test_a_record_that_is_not_what_was_written_is_damaged(tmp_path: Path, facts: dict[str, object]) -> None:
+    path = tmp_path / "record.json"
+    write_record(path, Record("e", "FCL", 3, "Recipe()", {"BAL": 0.5}, {"BAL": [[1, 2]]}))
+    content = {**json.loads(path.read_text()), **facts}
+    path.write_text(json.dumps({name: each for name, each in content.items() if each is not None}))
+    with pytest.raises(
+        RecordError, match=r"record.json is damaged: its content is not that of its checksum; the comma"
+    ):
+        read_record(path)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"scores": {"BAL": 0.75}}, "its score 'BAL' is 0.75, and its counts say 1 of 2"),
+        ({"scores": {}}, "'classes' count 'BAL', which has no score"),
+        ({"scores": {"BAL": 0.5, "fog/3": 2.5}}, "its score 'fog/3' is 2.5, not a number between 0 and 1"),
+        (
+            {"scores": {"BAL": 0.5, "jpeg_compression": -0.1}},
+            "'jpeg_compression' is -0.1, not a number between 0 and 1",
+        ),
+        ({"classes": {"BAL": [[2, 1], [0, 3]]}}, "0 is [2, 1], not a pair of counts"),
+        ({"validation": 1.5}, "its 'validation' is 1.5, not a number between 0 and 1"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(tmp_path: Path, facts: dict[str, object], words: str) -> None:
+    whole = {"experiment": "e", "method": "XE", "seed": 0, "recipe": "", "scores": {"BAL": 0.5}}
+    path = tmp_path / "record.json"
+    write_json(path, {"version": 1, **whole, "classes": {"BAL": [[1, 2]]}})
+    read_record(path)
+    with pytest.raises(RecordError) as error:
+        read_record(change(path, **facts))
+    assert words in str(error.value)
+
+
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_json(path, {"a": 1})
@@ -75,7 +113,7 @@ def test_an_experiment_inside_another_keeps_its_records(tmp_path: Path) -> None:
 def test_a_truncated_record_is_named(tmp_path: Path, kept: int) -> None:
     path = path_of(mnist(tmp_path), "FCL", 2)
     path.write_text(path.read_text()[:kept])
-    sentence = refused(tmp_path, str(path), "damaged or cut short", "remove it, and its run continues")
+    sentence = refused(tmp_path, str(path), "damaged or cut short", "`poise run` or `poise reproduce`")
     assert "\n" not in sentence
 
 
@@ -86,8 +124,8 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_another_version_is_named(tmp_path: Path) -> None:
-    path = change(path_of(mnist(tmp_path), "XE", 0), version=2)
-    refused(tmp_path, str(path), "version 2 of the format; this Poise reads 1")
+    path = change(path_of(mnist(tmp_path), "XE", 0), version=3)
+    refused(tmp_path, str(path), "version 3 of the format; this Poise reads 1 and 2")
 
 
 @pytest.mark.parametrize("content", ["[]", "3", '{"name": "somebody else\'s"}', "null"])
@@ -182,3 +220,24 @@ def test_methods_with_two_plans_are_not_put_in_one_table(tmp_path: Path) -> None
         RecordError, match=r"do not belong in one table; their recipes differ in\n  plan.rate: 0.02, 0.01"
     ):
         load(home)
+
+
+@pytest.mark.parametrize("network", ["<lambda>(classes=3)", "Net(make=<function make at 0x7f01>)"])
+def test_two_plans_beside_a_network_that_prints_as_no_python(tmp_path: Path, network: str) -> None:
+    home = tmp_path / "runs"
+    facts = {"version": 1, "name": "x", "columns": [{"name": "a", "of": ["a"]}], "methods": ["XE", "FCL"]}
+    write_json(home / "experiment.json", facts)
+    for method, epochs in (("XE", 3), ("FCL", 5)):
+        recipe = f"Recipe(task=Digits(), network={network}, plan=Plan(epochs={epochs}), method=Method(name='{method}'))"
+        write_record(home / method / "seed-00" / "record.json", Record("x", method, 0, recipe, {"a": 0.5}))
+    refused(home, "do not belong in one table; their recipes differ in\n  plan.epochs: 5, 3")
+
+
+def test_a_task_that_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    home = tmp_path / "runs"
+    facts = {"version": 1, "name": "x", "columns": [{"name": "a", "of": ["a"]}], "methods": ["XE", "FCL"]}
+    write_json(home / "experiment.json", facts)
+    for method, at in (("XE", 1), ("FCL", 2)):
+        recipe = f"Recipe(task=<mine.Task object at {at}>, network=LeNet(), method=Method(name='{method}'))"
+        write_record(home / method / "seed-00" / "record.json", Record("x", method, 0, recipe, {"a": 0.5}))
+    refused(home, "task: <mine.Task object at 2>, <mine.Task object at 1> (not Python: cannot be compared)")

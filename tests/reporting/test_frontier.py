@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from poise.records.schema import Column
+from poise.records.columns import Column
 from poise.reporting.figures.frontier import area, frontiers, gaps
 
 

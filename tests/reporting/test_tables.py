@@ -10,7 +10,8 @@ from scipy import stats
 
 from poise.corruptions.protocols import ALEXNET_ERRORS, CORRUPTIONS, SEVERITIES, STANDARD
 from poise.io.json_files import RecordError
-from poise.records.schema import Column, corruption_error, load, seen_and_unseen
+from poise.records.columns import Column, corruption_error, seen_and_unseen
+from poise.records.schema import load
 from poise.reporting.tables import Row, Table, tables_of
 
 NOISES = ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise")

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -61,6 +63,8 @@ def test_of_a_fleet_the_run_whose_loss_is_not_finite_is_named(tmp_path: Path) ->
         NotFinite, match=r"^CL\+Gaussian, stronger \(seed 0\): \w+ is not finite at step 1\d \(epoch 3\)"
     ):
         run(tmp_path, wide, ["CL+Gaussian", wild.name])
+    heard = run(tmp_path, wide, ["CL+Gaussian"])  # without it the others are well
+    assert {str(event).partition(" in a ")[2] for event in heard if event.now} == {"fleet of 2"}
 
 
 def test_a_run_in_a_fleet_is_the_run_alone(tmp_path: Path) -> None:
@@ -123,7 +127,42 @@ def test_a_fleet_that_is_home_is_only_tested(tmp_path: Path) -> None:
     heard = run(tmp_path, methods=["FCL"])
     assert not [event for event in heard if event.now] and ("FCL", 0) in {(e.method, e.seed) for e in heard}
     after = json.loads(path.read_text())
-    assert {**after, "finished": ""} == {**before, "finished": ""}
+    assert {**after, "finished": "", "checksum": ""} == {**before, "finished": "", "checksum": ""}
+
+
+@pytest.mark.parametrize("processes", ["0", "1", "2"])
+def test_killed_at_every_file_operation_a_fleet_ends_as_if_nothing_had_happened(tmp_path: Path, processes: str) -> None:
+    """Else the runs that have no last weights yet are trained again as a smaller fleet, to others."""
+    environment = {**os.environ, "PYTHONPATH": "src:tests", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "tests/killed_fleets.py", tmp_path, processes]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    said = json.loads(done.stdout or "null")
+    assert said and said["operations"] > 50 and said["records"] == 2, done.stderr
+    assert said["differing"] == {}
+
+
+def test_a_run_whose_weights_are_gone_gets_those_of_its_fleet(tmp_path: Path) -> None:
+    run(tmp_path, WIDE, methods=["CL+Gaussian", STRONGER.name])
+    home = tmp_path / "blobs/cl-gaussian-stronger/seed-01"
+    before = record(tmp_path, "cl-gaussian-stronger", 1)
+    for path in [home / "record.json", *home.glob("checkpoint-*")]:
+        path.unlink()
+    heard = run(tmp_path, WIDE, methods=[STRONGER.name])
+    after = record(tmp_path, "cl-gaussian-stronger", 1)
+    assert not [event for event in heard if event.now]
+    assert after["log"] == before["log"] and after["scores"] == before["scores"]
+
+
+def test_a_fleet_that_was_begun_is_that_fleet_beside_more_seeds(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, dataclasses.replace(EXPERIMENT, watch=Interrupt(epochs=0)), methods=["FCL"], keep_every=0.0)
+    heard = run(tmp_path, dataclasses.replace(EXPERIMENT, seeds=3), methods=["FCL"])
+    sizes = {str(event).partition(" in a ")[2] for event in heard if event.now}
+    assert sizes == {"fleet of 2", "fleet of 1"}
+    run(tmp_path / "straight", methods=["FCL"])
+    for seed in range(2):
+        one, other = record(tmp_path, "fcl", seed), record(tmp_path / "straight", "fcl", seed)
+        assert one["scores"] == other["scores"] and one["engine"] == other["engine"]
 
 
 def test_a_fleet_that_is_out_of_time_goes_on_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,3 +208,13 @@ def test_what_is_measured_sees_tests_only_where_they_are_meant(tmp_path: Path, t
     one, seen = record(tmp_path, "xe", 0), 2.0 if testing else 0.0
     assert one["scores"]["tests"] == seen and ("clean" in one["scores"]) == testing
     assert [entry["measures"] for entry in one["log"]] == [{"tests": seen}] * 4
+
+
+def test_a_fleet_whose_list_is_damaged_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, dataclasses.replace(EXPERIMENT, watch=Interrupt(epochs=0)), methods=["FCL"])
+    (path,) = tmp_path.rglob("fleet.json")
+    path.write_text(path.read_text().replace('"seed": 1', '"seed": 2'))
+    heard = run(tmp_path, methods=["FCL"])
+    assert [event for event in heard if "fleet.json is damaged" in event.detail and event.what == "warning for"]
+    assert record(tmp_path, "fcl", 1)["engine"].endswith("a fleet of 2")

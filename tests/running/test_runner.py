@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from miniature import EXPERIMENT
 
 from poise import XE
 from poise.errors import TrainingError
+from poise.io.json_files import RecordError
+from poise.records.columns import Column
 from poise.records.schema import load
 from poise.running.beginnings import quiet_steps
 from poise.running.experiment import Method
@@ -88,7 +91,7 @@ def test_what_is_finished_is_left(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_record_and_another_seed_another(tmp_path: Path) -> None:
     run(tmp_path / "a", methods=["FCL"])
     run(tmp_path / "b", methods=["FCL"])
-    volatile = {"seconds", "started", "finished"}
+    volatile = {"seconds", "started", "finished", "checksum"}
 
     def settled(value: object) -> object:
         if isinstance(value, dict):
@@ -187,17 +190,37 @@ def test_an_experiment_stays_in_its_folder(name: str) -> None:
         dataclasses.replace(EXPERIMENT, name=name)
 
 
-def test_a_damaged_record_is_named_and_needs_no_training_once_removed(tmp_path: Path) -> None:
+def flip(path: Path) -> None:
+    """Another digit in the middle of a number: JSON still, of the same shape."""
+    text = path.read_text()
+    place = next(found.start() for found in re.finditer(r"\d", text) if found.start() > len(text) // 2)
+    path.write_text(f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}")
+
+
+@pytest.mark.parametrize("damage", [flip, lambda path: path.write_text(path.read_text()[:100])])
+def test_a_damaged_record_is_named_and_made_again_without_training(damage, tmp_path: Path) -> None:
+    """What a table refuses is not finished."""
     run(tmp_path, methods=["XE"], seeds=[0])
     path = tmp_path / "blobs/xe/seed-00/record.json"
     whole = json.loads(path.read_text())
-    path.write_text(path.read_text()[:100])
-    with pytest.raises(TrainingError, match=r"record.json is damaged: remove it, and the run continues"):
-        run(tmp_path, methods=["XE"], seeds=[0])
-    path.unlink()
-    run(tmp_path, methods=["XE"], seeds=[0])
+    damage(path)
+    with pytest.raises(RecordError, match=r"record.json is damaged.*`poise run` or `poise reproduce`"):
+        load(tmp_path)
+    heard = run(tmp_path, methods=["XE"], seeds=[0])
+    assert [str(event) for event in heard if event.what == "warning for" and "record.json is damaged" in event.detail]
+    assert not any(event.now for event in heard)
     again = json.loads(path.read_text())
     assert again["scores"] == whole["scores"] and again["log"] == whole["log"]  # with the seconds of then
+
+
+def test_a_recipe_that_is_damaged_is_written_again_beside_a_record(tmp_path: Path) -> None:
+    run(tmp_path, methods=["XE"], seeds=[0])
+    path = tmp_path / "blobs/xe/seed-00/recipe.json"
+    flip(path)
+    run(tmp_path, methods=["XE"], seeds=[0])
+    path.with_name("record.json").unlink()
+    with pytest.raises(TrainingError, match=r"recipe.json is damaged: remove it, and the run continues"):
+        run(tmp_path, methods=["XE"], seeds=[0])
 
 
 def command(out: Path, *words: str) -> list[str]:
@@ -274,3 +297,28 @@ def test_jobs_are_as_many_processes_and_all_their_records_are_named(tmp_path: Pa
     assert (done.returncode, done.stderr) == (0, "")
     names = [f"{tmp_path}/blobs/{method}/seed-00/record.json" for method in ("xe", "cl-gaussian", "fcl")]
     assert json.loads(done.stdout) == {"folder": f"{tmp_path}/blobs", "records": names, "left": 0}
+
+
+class Odd:
+    """Measures what is no number."""
+
+    def __call__(self, model: object, task: object) -> dict[str, float]:
+        return {"odd": True}
+
+    def __repr__(self) -> str:
+        return "Odd()"
+
+
+def test_a_run_that_no_table_could_read_is_not_written_down(tmp_path: Path) -> None:
+    """It would be made again by every command."""
+    with pytest.raises(
+        TrainingError, match=r"XE \(seed 0\) cannot be written down: its 'scores': 'odd' is True, not a"
+    ):
+        run(tmp_path, dataclasses.replace(EXPERIMENT, measures=Odd()), methods=["XE"], seeds=[0])
+    assert not list(tmp_path.rglob("record.json"))
+
+
+def test_an_experiment_that_would_have_no_table_is_not_begun(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"blobs would have no table: its 'columns': 0: 'name' is not a field"):
+        run(tmp_path, dataclasses.replace(EXPERIMENT, columns=(Column("", ("clean",)),)))
+    assert not list(tmp_path.rglob("*.json"))

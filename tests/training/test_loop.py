@@ -15,6 +15,7 @@ from torch import nn
 from poise import XE, AugMix, Constant, JensenShannon, LeNet, Loss, Ramp, Standard
 from poise.data.loading.resident import DeviceLoader, epoch_seed, on_device
 from poise.errors import OutOfTime, TrainingError
+from poise.io.checksum import with_checksum
 from poise.training.checkpoint import newest
 from poise.training.loop import Fit, fit, means
 from poise.training.plan import SGD, Adam, Decays, Plan
@@ -142,6 +143,30 @@ def test_a_checkpoint_whose_json_is_cut_is_damaged_too(tmp_path: Path) -> None:
     assert len(said) == 1 and len(done.log) == 2 and "the one before it is used" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [('"trunk": 0', '"trunk": 1'), ('"epoch": 1', '"epoch": 3'), ("checksum", "checksun")]
+)
+def test_a_checkpoint_whose_facts_are_not_those_it_was_written_with_is_damaged(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    _, straight = train(folder=tmp_path, keep_every=0, until=2)
+    path = tmp_path / "checkpoint-0002.json"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    said: list[str] = []
+    _, done = train(folder=tmp_path, warn=said.append, until=2)
+    assert len(said) == 1 and "is damaged (its content is not that of its checksum)" in said[0]
+    assert done.trunk == 0 and losses(done) == losses(straight)
+
+
+def test_a_checkpoint_of_before_there_were_checksums_is_gone_on_from(tmp_path: Path) -> None:
+    train(folder=tmp_path, until=1)
+    path = tmp_path / "checkpoint-0001.json"
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({name: each for name, each in facts.items() if name not in ("version", "checksum")}))
+    train(folder=tmp_path, warn=pytest.fail, until=1)
+
+
 def test_a_damaged_checkpoint_without_another_promises_none(tmp_path: Path) -> None:
     train(folder=tmp_path, until=1)
     (tmp_path / "checkpoint-0001.safetensors").write_bytes(b"")
@@ -231,7 +256,7 @@ def test_what_a_killed_run_left_half_written_is_swept(tmp_path: Path) -> None:
 def test_another_number_of_processes_is_refused(tmp_path: Path) -> None:
     train(folder=tmp_path, until=1)
     path = tmp_path / "checkpoint-0001.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "processes": 4}))
+    path.write_text(json.dumps(with_checksum({**json.loads(path.read_text()), "processes": 4})))
     with pytest.raises(TrainingError, match="started by 4 processes, not 1"):
         train(folder=tmp_path)
 

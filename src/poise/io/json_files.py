@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from poise.io.checksum import is_proved, with_checksum
 from poise.io.files import new_file, regular
 
-VERSION = 1
+VERSION = 1  # without a checksum, as audits and the records of earlier versions are
+PROVED = 2
 
 
 class RecordError(Exception):
@@ -29,21 +31,35 @@ def write_json(path: Path, content: Mapping[str, Any], indent: int | None = 1) -
     write_whole(path, words)
 
 
+def write_proved(path: Path, content: Mapping[str, Any], indent: int | None = 1) -> None:
+    """Like write_json, with a checksum that read_json verifies."""
+    write_json(path, with_checksum({**content, "version": PROVED}), indent)
+
+
 def read_json(path: Path, kind: str) -> dict[str, Any]:
-    """An object of our version, or a RecordError that says why not."""
+    """An object of our versions whose checksum is right, or a RecordError that says why not."""
     try:
         content = json.loads(regular(path).read_text(encoding="utf-8"))
+        proved = isinstance(content, dict) and is_proved(content, since=PROVED)
+        shown: dict[str, Any] = _shown(content)
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        remedy = "; remove it, and its run continues from its checkpoint" if kind == "record" else ""
-        raise RecordError(f"{path} is damaged or cut short: {error}{remedy}") from None
+        raise RecordError(f"{path} is damaged or cut short: {error}{remedy(kind)}") from None
     if not isinstance(content, dict) or "version" not in content:
         raise RecordError(f"{path} is not a Poise {kind}: it has no version")
-    if content["version"] != VERSION:
-        raise RecordError(f"{path} has version {content['version']!r} of the format; this Poise reads {VERSION}")
-    shown: dict[str, Any] = _shown(content)
+    version = content["version"]
+    if version not in (VERSION, PROVED) or isinstance(version, bool):
+        raise RecordError(f"{path} has version {version!r:.40} of the format; this Poise reads {VERSION} and {PROVED}")
+    if not proved:
+        raise RecordError(f"{path} is damaged: its content is not that of its checksum{remedy(kind)}")
     return shown
+
+
+def remedy(kind: str) -> str:
+    """What mends a file of a run; nothing for others."""
+    again = "; the command that wrote it (`poise run` or `poise reproduce`) writes it again"
+    return again if kind in ("record", "experiment") else ""
 
 
 def _shown(content: Any) -> Any:
@@ -63,7 +79,16 @@ def require(path: Path, content: dict[str, Any], kind: str, **kinds: type) -> No
 
 
 # Escapes of a terminal, what XML forbids, and what turns the direction of writing.
-_CONTROLS = [*range(9), *range(11, 32), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_CONTROLS = [
+    *range(9),
+    *range(11, 32),
+    *range(0x7F, 0xA0),
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+    *range(0xD800, 0xE000),
+    0xFFFE,
+    0xFFFF,
+]
 
 
 _SHOWN = dict.fromkeys(_CONTROLS, "\N{REPLACEMENT CHARACTER}")

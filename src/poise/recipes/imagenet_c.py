@@ -53,7 +53,8 @@ from poise.objectives.xe import XE
 from poise.objectives.xe_gaussian import XEGaussian
 from poise.recipes.paper_corruptions import IMAGENET_C as PAPER
 from poise.recipes.settings import Length
-from poise.running.experiment import Build, Column, Experiment, Method
+from poise.records.columns import Column
+from poise.running.experiment import Build, Experiment, Method
 from poise.schedules import Ramp, Steps
 from poise.training.plan import SGD, Plan
 

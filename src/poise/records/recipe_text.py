@@ -3,42 +3,103 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import lru_cache
 from itertools import zip_longest
 
 _CONTEXT = 30  # characters shown on either side of a difference in a line that is not Python
+_LONGEST = 200  # characters of a value
+_SHARED = ("task", "network", "plan", "")  # what all methods of a table have in common
+_OPAQUE = " (not Python: cannot be compared)"
+
+_CALL = re.compile(r"([\w.]+|<lambda>)\((.*)\)", re.DOTALL)
+_KEYWORD = re.compile(r"([^\W\d]\w*)=(?!=)")
+_PIECE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
 
 
 def differences(one: str, other: str) -> list[str]:
     """The fields in which two recipes differ, as `objective.weight.peak: 0.001, 0.01`; the seed of the run is none."""
+    return [line for _, line in _differences(one, other)]
+
+
+def common_differences(one: str, other: str) -> list[str]:
+    """Like differences, of what all methods of a table have in common; and where this cannot be told, too."""
+    shared = [(name, line) for name, line in _differences(one, other) if re.split(r"[.\[]", name)[0] in _SHARED]
+    return [line for _, line in shared]
+
+
+def _differences(one: str, other: str) -> list[tuple[str, str]]:
+    """Pairs of a field and a line about it; the field of a whole recipe is empty."""
     left, right = fields(one), fields(other)
     if left is None or right is None:
-        return [] if one == other else [_first_difference(one, other)]
+        return [] if one == other else [("", f"the recipe: {_first_difference(one, other)}{_OPAQUE}")]
     names = dict.fromkeys([*left, *right])
     changed = [name for name in names if left.get(name) != right.get(name) and name != "seed"]
     shown = [name for name in changed if not any(name.startswith((f"{above}.", f"{above}[")) for above in changed)]
-    return [f"{name or 'the recipe'}: {left.get(name, 'none')}, {right.get(name, 'none')}" for name in shown]
+    return [(name, _line(name, left.get(name, "none"), right.get(name, "none"))) for name in shown]
+
+
+def _line(name: str, one: str, other: str) -> str:
+    told = f"{name or 'the recipe'}: {_short(one)}, {_short(other)}"
+    return told if _is_python(one) and _is_python(other) else f"{told}{_OPAQUE}"
 
 
 @lru_cache  # all runs of a method have one
 def fields(recipe: str) -> dict[str, str] | None:
-    """Every value of a recipe by its path; None if the line is not Python."""
-    try:
-        tree = ast.parse(recipe, mode="eval")
-    except (SyntaxError, ValueError, RecursionError):
-        return None
+    """Every value of a recipe by its path; None if the line is not even a call. A part that is not Python, such as
+    `<lambda>(width=3)` or `<Task object at 0x7f…>`, is taken apart as far as it looks like a call."""
     found: dict[str, str] = {}
-    _walk(tree.body, "", found)
-    return found
+    _walk_text(recipe, "", found)
+    return found if found.get("") != recipe or _is_python(recipe) else None
+
+
+def _walk_text(text: str, path: str, found: dict[str, str]) -> None:
+    tree = _parsed(text)
+    if tree is not None:
+        _walk(tree, path, found)
+        return
+    call = _CALL.fullmatch(text)
+    parts = None if call is None else _split(call[2])
+    found[path] = text if call is None or parts is None else call[1]
+    for number, part in enumerate(parts or ()):
+        word = _KEYWORD.match(part)
+        name, value = (f".{word[1]}", part[word.end() :]) if word else (f"[{number}]", part)
+        _walk_text(value, f"{path}{name}".removeprefix("."), found)
+
+
+def _split(inside: str) -> list[str] | None:
+    """Arguments at their commas outside of strings and brackets; None if brackets do not close."""
+    parts, depth = [""], 0
+    for piece in _PIECE.findall(inside):
+        depth += (piece in "([{") - (piece in ")]}")
+        if depth < 0:
+            return None
+        if piece == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts if part.strip()] if depth == 0 else None
+
+
+def _parsed(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
+
+
+def _is_python(text: str) -> bool:
+    return _parsed(text) is not None
 
 
 def pretty(recipe: str, width: int = 88) -> str:
     """The recipe over several lines, indented; unchanged if the line is not Python."""
-    try:
-        tree = ast.parse(recipe, mode="eval")
-    except (SyntaxError, ValueError, RecursionError):
-        return recipe
-    return _lines(tree.body, 0, width)
+    tree = _parsed(recipe)
+    return recipe if tree is None else _lines(tree, 0, width)
 
 
 def _walk(node: ast.expr, path: str, found: dict[str, str]) -> None:

@@ -2,94 +2,19 @@
 
 <experiment>/experiment.json                 columns, methods, groups, the paper's numbers
 <experiment>/<method>/seed-03/record.json    one run: recipe, scores, log, where and when
-
-The columns of a table: each is a number that a record's scores give.
-
-a mean                  over one or more test sets
-of some classes         the mean of their accuracies, each class counting once
-mean corruption error   mean of (1 - accuracy) / the reference's error: lower is better
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from poise.corruptions.protocols import CORRUPTIONS, REFERENCE_ERRORS, SEVERITIES
-from poise.io.json_files import VERSION, RecordError, read_json, require, write_json
-from poise.records.recipe_text import differences
-
-Counts = Sequence[Sequence[int]]  # per class: correct, total
-
-
-@dataclass(frozen=True)
-class Column:
-    """A name and the scores it is the mean of.
-
-    classes  if any, only these classes count.
-    errors   a reference's error for each score; if any, the column is an error relative to it.
-    """
-
-    name: str
-    of: tuple[str, ...]
-    classes: tuple[int, ...] = ()
-    errors: tuple[float, ...] = ()
-
-    @property
-    def lower_is_better(self) -> bool:
-        return bool(self.errors)
-
-    def value(self, scores: Mapping[str, float], classes: Mapping[str, Counts]) -> float | None:
-        """None unless all of its parts were measured."""
-        if self.classes:
-            parts = [_of_classes(classes.get(name, ()), self.classes) for name in self.of]
-        else:
-            parts = [scores.get(name) for name in self.of]
-        known = [part for part in parts if part is not None]
-        if not known or len(known) < len(parts):
-            return None
-        if self.errors:
-            known = [(1 - part) / error for part, error in zip(known, self.errors, strict=True)]
-        return fmean(known)
-
-
-def corruption_of(score: str) -> str | None:
-    """The corruption that a test set shows, if it does: `fog` of `fog/3`."""
-    name = score.split("/")[0]
-    return name if name in CORRUPTIONS else None
-
-
-def seen_and_unseen(overlaps: Collection[str], scores: Collection[str]) -> tuple[Column, ...]:
-    """The tested corruptions that resemble a training augmentation, and the others, as two columns."""
-    seen = tuple(score for score in scores if score in overlaps or score.split("/")[0] in overlaps)
-    unseen = tuple(score for score in scores if score not in seen and corruption_of(score))
-    both = (Column(f"seen ({_count(seen)})", seen), Column(f"unseen ({_count(unseen)})", unseen))
-    return tuple(column for column in both if column.of) if seen else ()
-
-
-def corruption_error(reference: str, scores: Collection[str]) -> Column | None:
-    """The mean corruption error (mCE), where the reference has errors and all corruptions and severities are there."""
-    errors = REFERENCE_ERRORS.get(reference, {})
-    of = {f"{name}/{severity}": error for name, error in errors.items() for severity in SEVERITIES}
-    if not of or not of.keys() <= set(scores):
-        return None
-    return Column("mCE", tuple(of), errors=tuple(of.values()))
-
-
-def _of_classes(counts: Counts, wanted: tuple[int, ...]) -> float | None:
-    held = [counts[number] for number in wanted if number < len(counts)]
-    shares = [correct / total for correct, total in held if total]
-    return fmean(shares) if len(shares) == len(wanted) else None
-
-
-def _count(scores: tuple[str, ...]) -> int:
-    return len({score.split("/")[0] for score in scores})
-
+from poise.io.json_files import RecordError, read_json, remedy, write_proved
+from poise.records import shapes
+from poise.records.columns import Column, Counts
+from poise.records.recipe_text import common_differences, differences
 
 EXPERIMENT = "experiment.json"
 RECORD = "record.json"
@@ -130,7 +55,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class StoredExperiment:
     """What its table looks like.
 
     groups     methods that are compared with each other, each with the first of its group.
@@ -159,7 +84,7 @@ class Results:
     """An experiment and its finished runs: per method, by seed."""
 
     folder: Path
-    experiment: Experiment
+    experiment: StoredExperiment
     runs: Mapping[str, Mapping[int, Record]]
 
     @property
@@ -169,25 +94,36 @@ class Results:
 
 def write_record(path: Path, record: Record) -> None:
     """Write a record atomically."""
-    write_json(path, {"version": VERSION, **asdict(record)})
+    write_proved(path, asdict(record))
 
 
 def read_record(path: Path) -> Record:
     """Read one record, or say in a RecordError what is wrong with it."""
     content = read_json(path, "record")
-    require(path, content, "record", experiment=str, method=str, seed=int, recipe=str, scores=dict)
-    _check(path, content)
+    _require(path, "record", shapes.fault_of(content))
     known = {name: content[name] for name in Record.__dataclass_fields__ if content.get(name) is not None}
-    with _shaping(path, "record"):
-        return Record(**{**known, "log": tuple(known.get("log", ()))})
+    log = tuple({name: value for name, value in each.items() if value is not None} for each in known.get("log", ()))
+    return Record(**{**known, "log": log})
 
 
-def read_experiment(path: Path) -> Experiment:
+def record_at(path: Path, experiment: str) -> Record:
+    """The record of an experiment that lies in the folder of its seed, or a RecordError: what a table is made of, and
+    what a run that is finished has."""
+    record = read_record(path)
+    if record.experiment != experiment:
+        raise RecordError(f"{path} belongs to {record.experiment!r:.80}, not to {experiment!r:.80}, where it lies")
+    word, _, number = path.parent.name.partition("-")
+    if word == "seed" and number.isdecimal() and int(number) != record.seed:
+        raise RecordError(f"{path} is of seed {record.seed}: put it into a folder of that name, or remove it")
+    return record
+
+
+def read_experiment(path: Path) -> StoredExperiment:
     """Read the description of an experiment, or say in a RecordError what is wrong with it."""
     content = read_json(path, "experiment")
-    require(path, content, "experiment", name=str, columns=list, methods=list)
-    with _shaping(path, "experiment"):
-        return _experiment(content)
+    _require(path, "experiment", shapes.wrong(content, shapes.EXPERIMENT))
+    _require(path, "experiment", "" if content["columns"] else "table has no columns")
+    return _experiment(content)
 
 
 def load(folder: Path) -> list[Results]:
@@ -230,12 +166,7 @@ def _results(home: Path, homes: list[Path]) -> Results:
     sources: dict[tuple[str, int], Path] = {}
     runs: dict[str, dict[int, Record]] = {method: {} for method in experiment.methods}
     for path in paths:
-        record = read_record(path)
-        if record.experiment != experiment.name:
-            raise RecordError(f"{path} belongs to {record.experiment!r}, not to {experiment.name!r}, where it lies")
-        word, _, number = path.parent.name.partition("-")
-        if word == "seed" and number.isdecimal() and int(number) != record.seed:
-            raise RecordError(f"{path} is of seed {record.seed}: put it into a folder of that name, or remove it")
+        record = record_at(path, experiment.name)
         twin = sources.setdefault((record.method, record.seed), path)
         if twin != path:
             raise RecordError(f"{twin} and {path} are both seed {record.seed} of {record.method}: remove one")
@@ -254,53 +185,24 @@ def _same_recipe(first: Path, one: Record, path: Path, other: Record) -> None:
 
 def _same_surroundings(first: Path, one: Record, path: Path, other: Record) -> None:
     """Methods of one table are trained on one task, with one network and one plan."""
-    changed = [line for line in differences(one.recipe, other.recipe) if line.startswith(("task", "network", "plan"))]
+    changed = common_differences(one.recipe, other.recipe)
     if changed:
         lines = "".join(f"\n  {line}" for line in changed)
         raise RecordError(f"{first} and {path} do not belong in one table; their recipes differ in{lines}")
 
 
-def _check(path: Path, content: dict[str, Any]) -> None:
-    """Numbers are numbers, and lists hold what they should."""
-    for name, score in content["scores"].items():
-        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            raise RecordError(f"{path} is not a record: its score {name!r} is {score!r}, not a number")
-    log, classes = content.get("log") or [], content.get("classes") or {}
-    if not isinstance(log, list) or not all(_is_entry(entry) for entry in log):
-        raise RecordError(f"{path} is not a Poise record: its log is not a list of objects")
-    for part in ("classes", "damaged"):
-        if not isinstance(content.get(part) or {}, dict):
-            raise RecordError(f"{path} is not a Poise record: its {part!r} is not an object")
-    for name, counts in classes.items():
-        if not isinstance(counts, list) or not all(_is_pair(count) for count in counts):
-            raise RecordError(f"{path} is not a Poise record: the classes of {name!r} are not pairs of counts")
+def _require(path: Path, kind: str, fault: str) -> None:
+    if fault:
+        raise RecordError(f"{path} is not a Poise {kind}: its {fault}{remedy(kind)}")
 
 
-def _is_entry(entry: object) -> bool:
-    return isinstance(entry, dict) and all(isinstance(entry.get(name) or {}, dict) for name in ("loss", "measures"))
-
-
-def _is_pair(count: object) -> bool:
-    return isinstance(count, list) and len(count) == 2 and all(isinstance(number, int) for number in count)
-
-
-@contextmanager
-def _shaping(path: Path, kind: str) -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise RecordError(f"{path} is not a Poise {kind}: {type(error).__name__}, {error}") from None
-
-
-def _experiment(content: dict[str, Any]) -> Experiment:
+def _experiment(content: dict[str, Any]) -> StoredExperiment:
     methods = tuple(content["methods"])
-    if not content["columns"]:
-        raise ValueError("it has no columns")
     paper = {
         method: {column: _published(cell) for column, cell in row.items()}
         for method, row in (content.get("paper") or {}).items()
     }
-    return Experiment(
+    return StoredExperiment(
         name=content["name"],
         title=content.get("title") or content["name"],
         columns=_columns(content["columns"]),
@@ -311,7 +213,7 @@ def _experiment(content: dict[str, Any]) -> Experiment:
         overlaps={method: tuple(names) for method, names in (content.get("overlaps") or {}).items()},
         rare_classes=tuple(content.get("rare_classes") or ()),
         class_names=tuple(str(name) for name in content.get("class_names") or ()),
-        frontier=tuple(str(name) for name in content.get("frontier") or ()),
+        frontier=tuple(content.get("frontier") or ()),
         reference=content.get("reference") or content["name"],
     )
 

@@ -6,14 +6,14 @@ What a sweep has found: its folder read back, and a table with the best trial fi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from poise.io.json_files import RecordError, read_json, require
-from poise.records.schema import RECORD
+from poise.records.schema import RECORD, read_record
 from poise.records.sweeps import SWEEP, TRIAL, in_words, label_of, score_of
 from poise.reporting.figures.svg import WIDTH, Scale, box, drawing, heading, line, polyline, scale_of, short, words
 from poise.reporting.markup import Markup, document, element
@@ -85,7 +85,7 @@ def sweep_text(swept: Swept) -> str:
 def _trial(path: Path, score: tuple[str, ...]) -> Trial:
     content = read_json(path, "trial")
     require(path, content, "trial", values=dict)
-    records = [(each, read_json(each, "record")) for each in sorted(path.parent.glob(f"*/*/{RECORD}"))]
+    records = [(each, asdict(read_record(each))) for each in sorted(path.parent.glob(f"*/*/{RECORD}"))]
     return Trial(content["values"], dict(_scored(*each, score) for each in records), content.get("failed"))
 
 

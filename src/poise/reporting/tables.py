@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from poise.records.schema import Column, Published, Results, corruption_error, seen_and_unseen
+from poise.records.columns import Column, corruption_error, seen_and_unseen
+from poise.records.schema import Published, Results
 from poise.reporting.captions import caption_of, listed, notes_of
 from poise.reporting.rounding import arrow, interval, spread
 from poise.reporting.statistics import Difference, Summary, corrected, paired, summary

@@ -14,6 +14,7 @@ from poise.data.augment import Augmentation
 from poise.data.loading.sentences import TokenAugmentation
 from poise.data.task import Task
 from poise.objectives.objective import Objective
+from poise.records.columns import Column
 from poise.training.plan import Plan
 
 
@@ -63,15 +64,6 @@ class Method:
     def folder(self) -> str:
         """Its name as that of a folder: "PG+FCL" becomes pg-fcl."""
         return re.sub(r"(?:[^\w.]|_)+", "-", self.name.lower()).strip("-")
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: the mean of one or more scores, over some classes only if they are named."""
-
-    name: str
-    of: tuple[str, ...]
-    classes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,7 +153,6 @@ class Experiment:
             for method, row in self.paper.items()
         }
         return {
-            "version": 1,
             "name": self.name,
             "title": self.title,
             "columns": _plain(self.columns),

@@ -2,12 +2,17 @@
 
 Small networks leave a GPU idle; ten seeds with six values of lambda fill it as one fleet of sixty. The records are
 those of the ordinary runner, and `engine` names the fleet.
+
+    <experiment>/fleets/<digest>/fleet.json    whose runs they are, written before the training begins
+
+A run in a smaller fleet comes to other weights. So a fleet that was stopped goes on as it was, whichever of its runs
+are finished by then, and those that lack their last weights get them from its checkpoint.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,15 +26,19 @@ from torch import nn
 from poise.data.loading.resident import DeviceLoader
 from poise.distributed import world_size
 from poise.errors import NotFinite, OutOfTime, TrainingError
-from poise.io.locks import busy
+from poise.io.json_files import RecordError, read_json
+from poise.io.locks import alone, busy, held
 from poise.models.replicas import Replicas
 from poise.running.experiment import Method
 from poise.running.judge import Judge
 from poise.running.logs import Event, notes
 from poise.running.runner import Runner
-from poise.training.checkpoint import newest, save, weights_of
+from poise.training.checkpoint import Checkpoint, newest, save, weights_of
 from poise.training.fleet import FleetLoader, FleetObjective, alike, together
 from poise.training.loop import Fit, Now, fit
+
+FLEET = "fleet.json"
+Run = tuple[str, int]  # the name of its method, and its seed
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,10 @@ class Member:
     method: Method
     seed: int
 
+    @property
+    def run(self) -> Run:
+        return self.method.name, self.seed
+
 
 def run_fleets(
     runner: Runner, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None, most: int = 100
@@ -46,26 +59,33 @@ def run_fleets(
     """Like Runner.run, in fleets of at most so many runs; what another process is at is left to it."""
     if world_size() > 1:
         raise TrainingError("--fleet trains in one process: start it without torchrun")
-    everyone = [Member(method, seed) for method, seed in runner.begin(methods, seeds)]
+    wanted = runner.begin(methods, seeds)
+    everyone = [Member(method, seed) for method, seed in wanted]
     try:
-        _train_all(runner, _fleets(everyone, most))
+        for group in _groups(everyone, most):
+            _run(runner, group)
     except OutOfTime as error:
-        runner.listen(Event(everyone[0].method.name, everyone[0].seed, "stopping", detail=f": {error}"))
-    return [path for each in everyone if (path := runner.record_path(each.method, each.seed)).exists()]
+        _tell(runner, everyone[0], "stopping", f": {error}")
+    return runner.finished(wanted)
 
 
-def _train_all(runner: Runner, fleets: Sequence[Sequence[Member]]) -> None:
-    for fleet in fleets:
-        with ExitStack() as locks:
-            left = [member for member in fleet if _is_left(runner, member, locks)]
-            if left and time.monotonic() >= runner.deadline:
-                return
-            left = [member for member in left if not _finished(runner, runner.judge, member)]
-            if left:
-                try:
-                    _train(runner, runner.judge, left)
-                except NotFinite as error:
-                    raise NotFinite(f"{_who(left, error.place)}: {error}") from None
+def _run(runner: Runner, group: Sequence[Member]) -> None:
+    """Train what is left of a group, and test it, unless the time is over."""
+    if time.monotonic() >= runner.deadline and not all(_has_record(runner, member) for member in group):
+        return
+    for fleet in _fleets(runner, group):
+        try:
+            _train_ours(runner, fleet, group)
+        except OutOfTime:
+            raise
+        except TrainingError as error:
+            if all(_is_left(runner, member) for member in fleet):  # others may be asked for, and end well
+                (_folder(runner, fleet) / FLEET).unlink(missing_ok=True)
+            if isinstance(error, NotFinite):
+                raise NotFinite(f"{_who(fleet, error.place)}: {error}") from None
+            raise
+    for member in group:
+        _finish(runner, member)
 
 
 def _who(fleet: Sequence[Member], place: int | None) -> str:
@@ -75,38 +95,72 @@ def _who(fleet: Sequence[Member], place: int | None) -> str:
     )
 
 
-def _fleets(everyone: Sequence[Member], most: int) -> list[list[Member]]:
+def _groups(everyone: Sequence[Member], most: int) -> list[list[Member]]:
+    """Runs that can be one fleet."""
     alikes: dict[str, list[Member]] = {}
     for member in everyone:
         alikes.setdefault(repr(member.method.augment) + alike(member.method.objective), []).append(member)
     return [runs[start : start + most] for runs in alikes.values() for start in range(0, len(runs), most)]
 
 
-def _is_left(runner: Runner, member: Member, locks: ExitStack) -> bool:
-    """Whether a run is still to be made, by us: its folder stays ours until the locks are given back."""
-    path = runner.record_path(member.method, member.seed)
-    if not locks.enter_context(busy(path.parent)):
-        event = Event(member.method.name, member.seed, "skipping", detail=": another process is running it")
-        runner.listen(event)
-        return False
-    if path.exists():
-        runner.listen(Event(member.method.name, member.seed, "finished"))
-    return not path.exists()
+def _fleets(runner: Runner, group: Sequence[Member]) -> list[list[Member]]:
+    """The fleets that train what is left of a group: those that were begun, and a new one of the rest. Processes that
+    begin at once find the same ones."""
+    left = {member.run: member for member in group if _is_left(runner, member)}
+    if not left:
+        return []
+    with alone(runner.folder / "fleets"):
+        begun = [fleet for fleet in _begun(runner, group[0]) if any(member.run in left for member in fleet)]
+        for member in (member for fleet in begun for member in fleet):
+            left.pop(member.run, None)
+        new = [member for member in left.values() if not held(_home(runner, member))]
+        if new:
+            members = [{"recipe": _recipe(runner, member), "seed": member.seed} for member in new]
+            runner.write(_folder(runner, new) / FLEET, {"members": members})
+    return [*begun, new] if new else begun
 
 
-def _train(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
-    started, first, detail = datetime.now(UTC), fleet[0].method, f" in a fleet of {len(fleet)}"
+def _begun(runner: Runner, asking: Member) -> Iterator[list[Member]]:
+    """The fleets of the experiment that are on disk, but for those with a recipe that it no longer has."""
+    methods = {repr(runner.experiment.recipe(method)): method for method in runner.experiment.methods}
+    for path in sorted((runner.folder / "fleets").glob(f"*/{FLEET}")):
+        try:
+            members = read_json(path, "fleet")["members"]
+            yield [Member(methods[each["recipe"]], each["seed"]) for each in members]
+        except RecordError as error:
+            _tell(runner, asking, "warning for", f": {error}; a fleet of what is left is trained")
+        except KeyError:
+            continue
+
+
+def _train_ours(runner: Runner, fleet: Sequence[Member], group: Sequence[Member]) -> None:
+    """Train a fleet, and give their last weights to those runs of the group that lack them; another process that is at
+    the fleet does so for all."""
+    asked = {member.run for member in group}
+    with ExitStack() as locks:
+        if not locks.enter_context(busy(_folder(runner, fleet))):
+            for member in fleet:
+                if member.run in asked and _is_left(runner, member):
+                    _tell(runner, member, "skipping", ": another process is running it")
+            return
+        wanted = [member for member in fleet if member.run in asked and _is_left(runner, member)]
+        left = {member.run for member in wanted if locks.enter_context(busy(_home(runner, member)))}
+        if left:
+            _train(runner, runner.judge, fleet, left)
+
+
+def _train(runner: Runner, judge: Judge, fleet: Sequence[Member], left: Container[Run]) -> None:
+    started, first, detail = datetime.now(UTC), fleet[0], f" in a fleet of {len(fleet)}"
     networks = [runner.model(member.seed) for member in fleet]
     for member in fleet:
-        recipe = {"recipe": repr(runner.experiment.recipe(member.method))}
-        runner.write(runner.record_path(member.method, member.seed).with_name("recipe.json"), recipe)
+        if member.run in left:
+            runner.write_recipe(member.method, member.seed)
     replicas, objective = _as_one(networks, fleet, runner.device)
-    loaders = [runner.data(judge, first, member.seed) for member in fleet]
+    loaders = [runner.data(judge, first.method, member.seed) for member in fleet]
     if not all(isinstance(loader, DeviceLoader) for loader in loaders):
         raise TrainingError("sentences are not supported in fleets: run it without --fleet")
     data = FleetLoader(tuple(loader for loader in loaders if isinstance(loader, DeviceLoader)))
-    folder = runner.folder / "fleets" / _digest(runner, fleet)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _folder(runner, fleet)
 
     def after_epoch(model: nn.Module) -> dict[str, Any]:
         return _merged([judge.after_epoch(each) for each in _filled(networks, replicas)])
@@ -120,34 +174,64 @@ def _train(runner: Runner, judge: Judge, fleet: Sequence[Member]) -> None:
         validate=after_epoch,
         keep_every=runner.keep_every,
         deadline=runner.deadline,
-        progress=lambda now: runner.listen(Event(first.name, fleet[0].seed, "training", _of_first(now), detail)),
-        warn=lambda sentence: runner.listen(Event(first.name, fleet[0].seed, "warning for", detail=f": {sentence}")),
+        progress=lambda now: _tell(runner, first, "training", detail, _of_first(now)),
+        warn=lambda sentence: _tell(runner, first, "warning for", f": {sentence}"),
         note=notes(folder, runner.tensorboard),
     )
     facts = {"seconds": done.seconds / len(fleet), "engine": done.engine, "started": started.isoformat()}
     facts |= {"peak_memory": done.peak_memory}
     for place, (member, model) in enumerate(zip(fleet, _filled(networks, replicas), strict=True)):
         log = [_of_one(entry, place, len(fleet)) for entry in done.log]
-        save(_home(runner, member), len(log), model, None, {**facts, "log": log, "processes": 1})
-    for member in fleet:
-        _finished(runner, judge, member)
+        if member.run in left:
+            save(_home(runner, member), len(log), model, None, {**facts, "log": log, "processes": 1})
 
 
-def _finished(runner: Runner, judge: Judge, member: Member) -> bool:
-    """Test a run whose fleet is trained, if it is: the last weights are in every folder before the first record is."""
-    held = newest(_home(runner, member), lambda sentence: None)
-    if held is None or "engine" not in held.facts:
-        return False
-    model = runner.model(member.seed)
-    model.load_state_dict(weights_of(held))
-    memory = held.facts.get("peak_memory")
-    done = Fit(held.facts["log"], held.facts["seconds"], held.facts["engine"], peak_memory=memory)
-    runner.write_record(judge, member.method, member.seed, model, done, datetime.fromisoformat(held.facts["started"]))
-    return True
+def _finish(runner: Runner, member: Member) -> None:
+    """Test a run that has its last weights, unless another process is at it or it has its record."""
+    with busy(_home(runner, member)) as ours:
+        if not ours:
+            _tell(runner, member, "skipping", ": another process is running it")
+        elif _has_record(runner, member):
+            _tell(runner, member, "finished")
+        elif (last := _last(runner, member)) is not None:
+            model = runner.model(member.seed)
+            model.load_state_dict(weights_of(last))
+            memory, started = last.facts.get("peak_memory"), datetime.fromisoformat(last.facts["started"])
+            done = Fit(last.facts["log"], last.facts["seconds"], last.facts["engine"], peak_memory=memory)
+            runner.write_record(runner.judge, member.method, member.seed, model, done, started)
+
+
+def _tell(runner: Runner, member: Member, what: str, detail: str = "", now: Now | None = None) -> None:
+    runner.listen(Event(member.method.name, member.seed, what, now, detail))
+
+
+def _is_left(runner: Runner, member: Member) -> bool:
+    """Whether a run is still to be trained."""
+    return not _has_record(runner, member) and _last(runner, member) is None
+
+
+def _has_record(runner: Runner, member: Member) -> bool:
+    return runner.record(member.method, member.seed) is not None
+
+
+def _last(runner: Runner, member: Member) -> Checkpoint | None:
+    """The last weights of a run, if its fleet is trained and has given them to it."""
+    found = newest(_home(runner, member), lambda sentence: None)
+    return found if found is not None and "engine" in found.facts else None
 
 
 def _home(runner: Runner, member: Member) -> Path:
     return runner.record_path(member.method, member.seed).parent
+
+
+def _folder(runner: Runner, fleet: Sequence[Member]) -> Path:
+    """Of the checkpoints of a fleet."""
+    recipes = [(_recipe(runner, member), member.seed) for member in fleet]
+    return runner.folder / "fleets" / sha256(repr(recipes).encode()).hexdigest()[:12]
+
+
+def _recipe(runner: Runner, member: Member) -> str:
+    return repr(runner.experiment.recipe(member.method))
 
 
 def _as_one(
@@ -157,11 +241,6 @@ def _as_one(
         return Replicas(networks).to(device), together([member.method.objective for member in fleet], device)
     except ValueError as error:
         raise TrainingError(f"{error}: run it without --fleet") from None
-
-
-def _digest(runner: Runner, fleet: Sequence[Member]) -> str:
-    recipes = [(repr(runner.experiment.recipe(member.method)), member.seed) for member in fleet]
-    return sha256(repr(recipes).encode()).hexdigest()[:12]
 
 
 def _filled(networks: Sequence[nn.Module], replicas: Replicas) -> Sequence[nn.Module]:

@@ -7,9 +7,10 @@ Examples put on a device, and the loader that fits their kind: images, pictures 
 The test sets that a run has behind it, kept one by one until its record is written: tests of ImageNet-C take hours.
 
     <run>/tested.jsonl    whose weights and which tests, as a digest; then for every set a line with right answers and
-                          examples per class
+                          examples per class; each line has a checksum
 
-A file that belongs to other weights or other tests, or that cannot be read, is not used: all sets are tested again.
+A file that belongs to other weights or other tests is not used, nor are lines from the first that is damaged on: those
+sets are tested again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from poise.data.task import Examples, Task
 from poise.distributed import rank, share, sum_over_processes, union, world_size
 from poise.errors import DataMismatch, out_of_time
 from poise.evaluation.accuracy import count_batches, count_right
+from poise.io.checksum import is_intact, with_checksum
 from poise.io.files import new_file
 from poise.running.experiment import Experiment, Measures
 from poise.tokens import Input, Tokens
@@ -76,7 +79,8 @@ class Tested:
         self.counts[name] = counts
         if self.path is None or rank() > 0:
             return
-        self.lines.append(json.dumps({"test": name, "counts": counts.tolist(), "damaged": damaged}))
+        line = {"test": name, "counts": counts.tolist(), "damaged": damaged}
+        self.lines.append(json.dumps(with_checksum(line)))
         with new_file(self.path, within=self.path.parent) as stream:
             stream.write("\n".join(self.lines).encode())
 
@@ -92,14 +96,21 @@ def read_tested(path: Path | None, model: nn.Module, *tests: object) -> Tested:
 
 
 def _found(path: Path, digest: str) -> list[str]:
-    """The lines of the file, or the first one of a new file."""
-    head = json.dumps({"version": 1, "digest": digest})
+    """The lines of the file up to the first that is damaged, or the first one of a new file."""
+    head = json.dumps(with_checksum({"version": 2, "digest": digest}))
     try:
         lines = path.read_text().splitlines()
-        whole = all({"test", "counts", "damaged"} == set(json.loads(line)) for line in lines[1:])
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError):
         return [head]
-    return lines if whole and lines[:1] == [head] else [head]
+    return [head, *takewhile(_is_whole, lines[1:])] if lines[:1] == [head] else [head]
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and is_intact(content)
 
 
 def _digest(model: nn.Module, tests: tuple[object, ...]) -> str:

@@ -33,10 +33,10 @@ import torch
 from poise.checks import install
 from poise.distributed import world_size
 from poise.errors import DataError, TrainingError
-from poise.recipes.shelf import neighbours
 from poise.running.logs import Event, Listener
 from poise.running.runner import Runner
 from poise.running.search import Search
+from poise.running.user_files import neighbours
 from poise.running.watchdog import ended_with_us
 
 _STORE = 100_000_000  # bytes: recipes and events are small
@@ -241,7 +241,7 @@ def run_on_cluster(
         with connected(cluster) as ray:
             jobs = [_Job(method, seed, partial(_run, sent, method, seed, ends)) for method, seed in left]
             _work(ray, jobs, cluster, _share(ray, cluster), runner.listen)
-    return [path for method, seed in wanted if (path := runner.record_path(method, seed)).exists()]
+    return runner.finished(wanted)
 
 
 def search_on_cluster(search: Search, cluster: Cluster) -> None:

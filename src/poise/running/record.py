@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,8 +25,11 @@ import torch
 from torch import nn
 
 from poise.errors import TrainingError
+from poise.io.checksum import is_proved
+from poise.io.json_files import RecordError
 from poise.models.saved import save_model
-from poise.records.recipe_text import differences
+from poise.records.recipe_text import common_differences, differences
+from poise.records.schema import read_record
 from poise.running.experiment import Build, Experiment, Method
 from poise.training.checkpoint import newest
 from poise.training.loop import Fit
@@ -72,7 +76,7 @@ def _threads() -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-_SURROUNDINGS = ("task", "network", "plan")  # what all methods of a table have in common
+RECIPE = "recipe.json"
 
 
 def mixing(folder: Path, recipes: dict[str, str]) -> None:
@@ -81,28 +85,30 @@ def mixing(folder: Path, recipes: dict[str, str]) -> None:
     recipes  by the folder of their method. Runs of other methods need the same task, network and plan.
     """
     for run in sorted(folder.glob("*/seed-*")) if recipes else []:
-        own = recipes.get(run.parent.name)
-        recipe, fields = (next(iter(recipes.values())), _SURROUNDINGS) if own is None else (own, ("",))
-        _differing(run / "record.json", recipe, fields)
-
-
-def _differing(record: Path, recipe: str, fields: tuple[str, ...]) -> None:
-    """A TrainingError if the run in this folder has another recipe, as to the fields that begin so."""
-    for path in (record, record.with_name("recipe.json")):
-        if not path.exists():
-            continue
-        try:
-            held = str(json.loads(path.read_text())["recipe"])
-        except (ValueError, KeyError, TypeError):
-            raise TrainingError(
-                f"{path} is damaged: remove it, and the run continues from its checkpoint, if it has one"
-            ) from None
-        changed = [line for line in differences(held, recipe) if line.startswith(fields)]
+        held, own = _recipe_of(run), recipes.get(run.parent.name)
+        recipe = next(iter(recipes.values())) if own is None else own
+        changed = [] if held is None else (common_differences if own is None else differences)(held, recipe)
         if changed:
             raise TrainingError(
-                f"{path.parent} holds a run with another recipe (there, here): {'; '.join(changed)}; "
+                f"{run} holds a run with another recipe (there, here): {'; '.join(changed)}; "
                 "use another --out, or give the experiment another name"
             )
+
+
+def _recipe_of(run: Path) -> str | None:
+    """That of its record or, where the record is damaged or not there yet, of the file beside it."""
+    with suppress(RecordError):
+        return read_record(run / "record.json").recipe
+    path = run / RECIPE
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text())
+        if is_proved(content):
+            return str(content["recipe"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise TrainingError(f"{path} is damaged: remove it, and the run continues from its checkpoint, if it has one")
 
 
 _WEIGHTS = "model.safetensors"
@@ -117,10 +123,10 @@ def has_weights(record: Path) -> bool:
     return record.with_name(_WEIGHTS).exists()
 
 
-def can_get_weights(record: Path, trained: Path) -> bool:
-    """Whether a finished run has none, and the folder where it was trained still has the model."""
+def can_get_weights(record: Path, log: list[Any], trained: Path) -> bool:
+    """Whether a finished run with this log has none, and the folder where it was trained still has the model."""
     found = None if has_weights(record) else newest(trained, lambda sentence: None)
-    return found is not None and bool(found.facts["log"] == json.loads(record.read_text()).get("log"))
+    return found is not None and bool(found.facts["log"] == log)
 
 
 def record_of(
@@ -134,7 +140,6 @@ def record_of(
 ) -> dict[str, Any]:
     """The record of a run that is trained and tested now."""
     return {
-        "version": 1,
         "experiment": experiment.name,
         "method": method.name,
         "seed": seed,

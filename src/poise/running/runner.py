@@ -18,9 +18,10 @@ and not models. What was compiled and loaded serves all. Runs that need what ano
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -35,14 +36,16 @@ from poise.data.loading.resident import Loader
 from poise.distributed import rank, share
 from poise.errors import NotFinite, OutOfTime, TrainingError
 from poise.io.files import sweep
-from poise.io.json_files import write_json
+from poise.io.json_files import RecordError, write_proved
 from poise.io.locks import Busy, held, ours
+from poise.records.schema import Record, record_at
+from poise.records.shapes import EXPERIMENT, fault_of, wrong
 from poise.running.beginnings import beginning, quiet, quiet_epochs, shared_folder, trunk_lengths
 from poise.running.experiment import Experiment, Method
 from poise.running.judge import FILE as TESTED
 from poise.running.judge import Judge, loader
 from poise.running.logs import Event, Listener, notes
-from poise.running.record import can_get_weights, keep_weights, mixing, record_of
+from poise.running.record import RECIPE, can_get_weights, keep_weights, mixing, record_of
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
 from poise.training.loop import Fit, fit
 from poise.training.plan import in_layout
@@ -91,10 +94,7 @@ def run_together(
     )
     if failures:
         raise NotFinite("; ".join(failures.values()))
-    return {
-        runner: [path for method, seed in runs if (path := runner.record_path(method, seed)).exists()]
-        for runner, runs in wanted.items()
-    }
+    return {runner: runner.finished(runs) for runner, runs in wanted.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +128,21 @@ class Runner:
         uses it for all."""
         wanted = self.begin(methods, seeds)
         in_turns([partial(self.attempt, method, seed) for method, seed in wanted])
-        return [path for method, seed in wanted if (path := self.record_path(method, seed)).exists()]
+        return self.finished(wanted)
 
     def begin(self, methods: Sequence[str] | None, seeds: Sequence[int] | None) -> list[tuple[Method, int]]:
         """The runs that are asked for; a TrainingError if they cannot stand in one table with what is there."""
         wanted = self.experiment.runs(methods, seeds)
         mixing(self.folder, {method.folder: repr(self.experiment.recipe(method)) for method, _ in wanted})
-        self.write(self.folder / "experiment.json", self.experiment.facts())
+        facts = self.experiment.facts()
+        if fault := wrong(json.loads(json.dumps(facts)), EXPERIMENT):
+            raise TrainingError(f"{self.experiment.name} would have no table: its {fault}")
+        self.write(self.folder / "experiment.json", facts)
+        for method, seed in wanted:
+            try:
+                self._read(method, seed)
+            except RecordError as error:
+                self.listen(Event(method.name, seed, "warning for", detail=f": {error}"))
         return wanted
 
     @cached_property
@@ -150,10 +158,26 @@ class Runner:
     def record_path(self, method: Method, seed: int) -> Path:
         return self.folder / method.folder / f"seed-{seed:02d}" / "record.json"
 
+    def finished(self, runs: Iterable[tuple[Method, int]]) -> list[Path]:
+        """The records of those that have one."""
+        return [self.record_path(method, seed) for method, seed in runs if self.record(method, seed)]
+
+    def record(self, method: Method, seed: int) -> Record | None:
+        """What a table takes for the record of a run: none that is damaged."""
+        with suppress(RecordError):
+            return self._read(method, seed)
+        return None
+
+    def _read(self, method: Method, seed: int) -> Record | None:
+        path = self.record_path(method, seed)
+        return record_at(path, self.experiment.name) if path.exists() else None
+
     def is_finished(self, method: Method, seed: int) -> bool:
         """Whether there is nothing left to do for a run; weights that are gone do not count."""
-        path = self.record_path(method, seed)
-        return path.exists() and not (self.keep_models and can_get_weights(path, self._home(method, seed)))
+        record, path = self.record(method, seed), self.record_path(method, seed)
+        if record is None:
+            return False
+        return not (self.keep_models and can_get_weights(path, list(record.log), self._home(method, seed)))
 
     def attempt(self, method: Method, seed: int, again: bool = False) -> bool:
         """A run, unless it is finished, another process is at it, or the time is over; False if another process is at
@@ -191,8 +215,7 @@ class Runner:
 
     def _one(self, judge: Judge, method: Method, seed: int) -> None:
         started, model = datetime.now(UTC), self.model(seed)
-        path = self.record_path(method, seed)
-        self.write(path.with_name("recipe.json"), {"recipe": repr(self.experiment.recipe(method))})
+        self.write_recipe(method, seed)
         done = self._train(judge, method, seed, model)
         self.write_record(judge, method, seed, model, done, started)
 
@@ -203,13 +226,15 @@ class Runner:
         path = self.record_path(method, seed)
         if self.keep_models and rank() == 0:
             keep_weights(path, model, self.experiment.network)
-        if share(path.exists()):
+        if share(self.record(method, seed) is not None):
             return
         self.listen(Event(method.name, seed, "testing" if judge.testing else "validating"))
         tested = judge.at_the_end(model, path.with_name(TESTED))
         record = record_of(self.experiment, method, seed, done, tested, self.device, started)
+        if fault := fault_of(json.loads(json.dumps(record))):
+            raise TrainingError(f"{method.name} (seed {seed}) cannot be written down: its {fault}")
         for name, content in judge.exhibits(model).items():
-            write_json(path.with_name(f"{name}.json"), {"version": 1, **content}, indent=None)
+            write_proved(path.with_name(f"{name}.json"), content, indent=None)
         self.write(path, record)
         if rank() == 0:
             path.with_name(TESTED).unlink(missing_ok=True)
@@ -217,7 +242,12 @@ class Runner:
 
     def write(self, path: Path, content: dict[str, Any]) -> None:
         if rank() == 0:
-            write_json(path, content)
+            write_proved(path, content)
+
+    def write_recipe(self, method: Method, seed: int) -> None:
+        """Before a run begins: what is in its folder belongs to it."""
+        path = self.record_path(method, seed).with_name(RECIPE)
+        self.write(path, {"recipe": repr(self.experiment.recipe(method))})
 
     def _train(self, judge: Judge, method: Method, seed: int, model: nn.Module) -> Fit:
         """The whole run of a model, from its trunk on; what is trained already is only read."""

@@ -27,7 +27,7 @@ import torch
 
 from poise.checks import require_choice
 from poise.errors import NotFinite, TrainingError
-from poise.io.json_files import write_json
+from poise.io.json_files import RecordError, read_json, write_proved
 from poise.io.locks import alone, busy
 from poise.records.recipe_text import differences
 from poise.records.sweeps import SWEEP, TRIAL, in_words, score_of
@@ -102,15 +102,15 @@ class Search:
         recipe = f"Sweep(recipe={plain[0]!r}, choices={plain[1]!r}, score={plain[2]!r})"
         if path.exists():
             try:
-                changed = differences(str(json.loads(path.read_text())["recipe"]), recipe)
-            except (ValueError, KeyError, TypeError):
+                changed = differences(str(read_json(path, "sweep")["recipe"]), recipe)
+            except (RecordError, KeyError):
                 raise TrainingError(f"{path} is damaged: remove it") from None
             if changed:
                 raise TrainingError(f"{path} is of another sweep (there, here): {'; '.join(changed)}; {_REMEDY}")
             return
         facts = {"name": self.name, "title": sweep.experiment.title, "method": sweep.method}
         scored = {"choices": sweep.labels(), "score": list(sweep.score)}
-        write_json(path, {"version": 1, **facts, **scored, "recipe": recipe})
+        write_proved(path, {**facts, **scored, "recipe": recipe})
 
     def _require_scores(self) -> None:
         """Before anything is trained; what an experiment measures itself is known only when it has."""
@@ -144,11 +144,11 @@ class Search:
 
     def _try(self, study: Any, number: int, labels: Labels) -> None:
         folder = self._trial_folder(labels)
-        write_json(folder / TRIAL, {"version": 1, "values": labels})
+        write_proved(folder / TRIAL, {"values": labels})
         try:
             records = self._records(labels)
         except NotFinite as error:
-            write_json(folder / TRIAL, {"version": 1, "values": labels, "failed": str(error)})
+            write_proved(folder / TRIAL, {"values": labels, "failed": str(error)})
             _tell(study, number, None)
             return
         if len(records) == self._seeds:  # else time was over, and the trial stays begun

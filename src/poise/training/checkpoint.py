@@ -3,7 +3,7 @@
 Checkpoints: tensors as safetensors, everything else as JSON beside them; whole or not there, and never unpickled.
 
     checkpoint-0012.safetensors    weights, their average, statistics and the optimizer's state after epoch 12
-    checkpoint-0012.json           where the run stands, and the digest of the tensors
+    checkpoint-0012.json           where the run stands, the digest of the tensors and a checksum of all this
     checkpoint-0013-000400.*       the same after 400 batches of epoch 13, where an epoch is long
 
 The JSON is written last: a checkpoint without it does not count. The newest two are kept; one that is damaged is named,
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from poise.data.loading.resident import Loader
 from poise.distributed import rank, share, union, world_size
 from poise.errors import NotFinite, TrainingError, out_of_time
+from poise.io.checksum import is_proved, with_checksum
 from poise.io.files import new_file, regular, sweep
 from poise.training.average import Average
 from poise.training.engine import Engine
@@ -63,7 +64,7 @@ def save(
         f"checkpoint-{epoch + 1:04d}-{batch:06d}.safetensors" if batch else f"checkpoint-{epoch:04d}.safetensors"
     )
     content = serialized(_tensors(model, optimizer, average))
-    meta = json.dumps({**facts, "epoch": epoch, "sha256": sha256(content).hexdigest()})
+    meta = json.dumps(with_checksum({**facts, "epoch": epoch, "sha256": sha256(content).hexdigest(), "version": 2}))
     _write(path, content)
     _write(path.with_suffix(".json"), meta.encode())
     here = _all(folder)
@@ -99,10 +100,12 @@ def read(path: Path) -> Checkpoint:
     tensors = path.with_suffix(".safetensors")
     try:
         facts = json.loads(regular(path).read_text())
-        whole = isinstance(facts, dict) and facts.get("sha256") == _digest(tensors)
-        found = load_file(tensors) if whole else None
+        if not isinstance(facts, dict) or not is_proved(facts):
+            raise ValueError("its content is not that of its checksum")
+        found = load_file(tensors) if facts.get("sha256") == _digest(tensors) else None
     except Exception as error:  # whatever a damaged file makes a reader raise
-        raise TrainingError(f"{path} is damaged ({type(error).__name__})") from None
+        why = str(error) if type(error) is ValueError else type(error).__name__
+        raise TrainingError(f"{path} is damaged ({why})") from None
     if found is None:
         raise TrainingError(f"{path} is damaged (the tensors are not those it was written with)")
     return Checkpoint(found, facts)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from poise.checks import install
 from poise.errors import AuditError
+from poise.io.checksum import is_proved
 from poise.io.files import regular
 from poise.models.saved import NETWORKS, network_in
 
@@ -102,6 +103,7 @@ def poise_model(path: Path, network: str | None) -> nn.Module:
     """The network of a file, or of the kept model or newest checkpoint in the folder of a run."""
     file = _newest(path) if path.is_dir() else path
     weights = load_weights(file, trust=False)
+    _prove(file)
     try:
         model = build(network or network_in(file) or _recipe(file))
     except AuditError as error:
@@ -115,12 +117,28 @@ def poise_model(path: Path, network: str | None) -> nn.Module:
 
 
 def _newest(run: Path) -> Path:
-    found = [*sorted(run.glob("checkpoint-*.safetensors")), *run.glob("model.safetensors")]
+    every = sorted(run.glob("checkpoint-*.safetensors"))
+    whole = [path for path in every if path.with_suffix(".json").exists()]  # which is written last
+    found = [*(whole or every), *run.glob("model.safetensors")]
     if not found:
         raise AuditError(
             f"{run} has neither config.json (Hugging Face) nor model.safetensors or checkpoint-*.safetensors (Poise)"
         )
     return found[-1]
+
+
+def _prove(file: Path) -> None:
+    """An AuditError if the JSON beside a checkpoint is of other tensors, or damaged itself."""
+    facts = file.with_suffix(".json")
+    if not file.name.startswith("checkpoint-") or not facts.exists():
+        return
+    from poise.errors import TrainingError
+    from poise.training.checkpoint import read
+
+    try:
+        read(facts)
+    except TrainingError as error:
+        raise AuditError(f"{error}: give the checkpoint before it, or run the experiment again") from None
 
 
 def build(network: str) -> nn.Module:
@@ -146,9 +164,9 @@ def _recipe(checkpoint: Path) -> str:
     """The network in the recipe of the run that wrote the checkpoint."""
     for name in ("record.json", "recipe.json"):
         try:
-            recipe: Any = json.loads(regular(checkpoint.parent / name).read_text())["recipe"]
-            tree = ast.parse(recipe, mode="eval").body
-        except (OSError, ValueError, KeyError, TypeError, SyntaxError):
+            content: Any = json.loads(regular(checkpoint.parent / name).read_text())
+            tree = ast.parse(content["recipe"] if is_proved(content) else "", mode="eval").body
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError, RecursionError):
             continue
         for word in tree.keywords if isinstance(tree, ast.Call) else []:
             if word.arg == "network":

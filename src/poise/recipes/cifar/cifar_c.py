@@ -37,7 +37,8 @@ from poise.recipes.cifar.methods import (
 )
 from poise.recipes.paper_corruptions import CIFAR_C as PAPER
 from poise.recipes.settings import Length
-from poise.running.experiment import Column, Experiment
+from poise.records.columns import Column
+from poise.running.experiment import Experiment
 
 SETTINGS = {
     "cifar10": Settings("cifar10", 14_000, 2.0, 0.1, 10_000, 1.0, 0.1),

@@ -35,7 +35,8 @@ from poise.recipes.cifar.methods import (
     plan_of,
 )
 from poise.recipes.settings import Length
-from poise.running.experiment import Column, Experiment
+from poise.records.columns import Column
+from poise.running.experiment import Experiment
 from poise.running.sweep import Sweep
 
 SETTINGS = {

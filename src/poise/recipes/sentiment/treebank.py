@@ -37,7 +37,8 @@ from poise.objectives.fcl import FCL
 from poise.objectives.xe import XE
 from poise.recipes.sentiment.human import Alignment, Strips
 from poise.recipes.settings import TOKEN_FRACTIONS, TOKEN_TEMPERATURES
-from poise.running.experiment import Build, Column, Experiment, Method
+from poise.records.columns import Column
+from poise.running.experiment import Build, Experiment, Method
 from poise.running.sweep import VALIDATION, Sweep
 from poise.schedules import Cosine, Ramp
 from poise.training.plan import Adam, Plan, Precision

@@ -16,7 +16,8 @@ from poise.objectives.objective import Objective
 from poise.objectives.xe import XE
 from poise.recipes.synthetic_mnist import table_1 as synthetic_mnist
 from poise.recipes.synthetic_mnist.table_1 import BATCH, GROUPS, NOISY, fcl, rising
-from poise.running.experiment import Column, Experiment, Method
+from poise.records.columns import Column
+from poise.running.experiment import Experiment, Method
 from poise.schedules import Ramp
 
 

@@ -27,7 +27,8 @@ from poise.recipes.synthetic_mnist.variants import (
     Uneven,
     WeightedFar,
 )
-from poise.running.experiment import Column, Experiment, Method
+from poise.records.columns import Column
+from poise.running.experiment import Experiment, Method
 from poise.schedules import Ramp
 
 LAMBDAS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)

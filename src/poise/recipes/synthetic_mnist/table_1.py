@@ -32,7 +32,8 @@ from poise.objectives.xe import XE
 from poise.objectives.xe_gaussian import XEGaussian
 from poise.recipes.settings import PATCH_SIZES, SIGMAS, TEMPERATURES, WEIGHTS
 from poise.recipes.synthetic_mnist.corner import CornerMeasures
-from poise.running.experiment import Build, Column, Experiment, Method
+from poise.records.columns import Column
+from poise.running.experiment import Build, Experiment, Method
 from poise.running.sweep import Sweep
 from poise.schedules import Exponential, Ramp
 from poise.training.plan import Adam, Plan

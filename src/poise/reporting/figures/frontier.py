@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poise.records.schema import Column, Record, Results
+from poise.records.columns import Column
+from poise.records.schema import Record, Results
 from poise.reporting.figures.svg import WIDTH, Scale, box, drawing, frame, polyline, scale_of, words
 from poise.reporting.markup import Markup, element, join
 from poise.reporting.rounding import interval, number
