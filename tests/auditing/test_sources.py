@@ -251,7 +251,7 @@ def test_code_of_a_model_s_folder_is_not_run(kind: str, tmp_path: Path) -> None:
         ("x", "flipped", "x.npy cannot be read: it is damaged"),
         ("y", None, "y.npy cannot be read: No such file"),
         ("x", None, "x.npy cannot be read: No such file"),
-        ("y", "archive", "y.npy is an archive of arrays: save one array with numpy.save"),
+        ("y", "archive", "y.npy cannot be read"),
         ("y", "short", "y.npy has 3 labels for 4 examples"),
         ("y", "floats", "y.npy needs one whole number as label per example, got float64"),
     ],
