@@ -113,7 +113,7 @@ def test_wrong_input_and_settings_are_named() -> None:
         JacobianSensitivity()(BagOfWords(), sentences([3]))
     with pytest.raises(TypeError, match="x must be Tokens"):
         RemovalSensitivity()(Linear(3), torch.rand(1, 3))
-    with pytest.raises(ValueError, match=r"no layer is called at='nowhere'.*: conv, norm, dropout, head"):
+    with pytest.raises(ValueError, match=r"at='nowhere'.*one of conv, norm, dropout, head"):
         JacobianSensitivity(at="nowhere")(ConvNet(), torch.rand(1, 3, 4, 4))
     with pytest.raises(ValueError, match="probes=0"):
         JacobianSensitivity(probes=0)
