@@ -140,7 +140,7 @@ def _uneven(number: int, size: int) -> str:
 def test_unequal_batches_are_named_in_every_process(several: list[dict[str, Any]]) -> None:
     sizes = ", ".join(["4"] + ["3"] * (len(several) - 1))
     for process in several:
-        assert process["_uneven"].startswith(f"the processes have batches of {sizes} examples: give each as many")
+        assert process["_uneven"].startswith(f"the processes have batches of {sizes} examples, but need equal")
 
 
 def test_several_processes_give_the_gradients_of_one(several: list[dict[str, Any]]) -> None:

@@ -175,7 +175,7 @@ def test_what_a_file_prints_is_not_in_the_document(tmp_path: Path, monkeypatch, 
         (("run", "tests/miniature.py", "--device", "gpu"), "device 'gpu'"),
         (
             ("sweep", "tests/miniature.py", "--name", "../x"),
-            "a sweep is called '../x': choose a name that a folder can",
+            "a sweep is called '../x': choose a valid folder name",
         ),
         (("reproduce", "synthetic-mnits"), "did you mean 'synthetic-mnist'"),
     ],

@@ -173,7 +173,7 @@ def test_an_experiment_has_a_method() -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../a", "a\\b"])
 def test_an_experiment_stays_in_its_folder(name: str) -> None:
-    with pytest.raises(ValueError, match="choose a name that a folder can have"):
+    with pytest.raises(ValueError, match="choose a valid folder name"):
         dataclasses.replace(EXPERIMENT, name=name)
 
 

@@ -106,7 +106,7 @@ class Margin:
     ) -> Tensor:
         _require_fitting(z, near, far, keep, taking_part)
         with torch.autocast(z.device.type, enabled=False):
-            scale = _unit if self.distance == "unit" else _full
+            scale = _unit if self.distance == "unit" else _flat
             z = scale(z)
             losses = (z - scale(near)).square().sum(1)
             if far is not None:
@@ -145,11 +145,11 @@ def _reduce(losses: Tensor, taking_part: Tensor | None, reduction: Reduction) ->
 
 def _unit(z: Tensor) -> Tensor:
     """z [B, *] as unit vectors [B, E] in float32 or better; a vector of norm 0 stays 0, with a finite gradient."""
-    z = _full(z)
+    z = _flat(z)
     norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
     unit: Tensor = z / norm.where(norm > 1e-12, 1.0)
     return unit
 
 
-def _full(z: Tensor) -> Tensor:
+def _flat(z: Tensor) -> Tensor:
     return z.flatten(1).to(torch.promote_types(z.dtype, torch.float32))

@@ -60,9 +60,9 @@ class JensenShannon:
             raise ValueError(
                 f"mix returned {given_back} for images {[2 * len(x), *x.shape[1:]]}: it must keep their shape"
             )
-        company: Any = _Company(model, mixed)
-        loss = self.objective(company, x, y, step, generator=generator, scaler=scaler, given=given)
-        versions = [company.logits, *model.head(company.z_mixed).chunk(2)]
+        with_mixtures: Any = _WithMixtures(model, mixed)
+        loss = self.objective(with_mixtures, x, y, step, generator=generator, scaler=scaler, given=given)
+        versions = [with_mixtures.logits, *model.head(with_mixtures.z_mixed).chunk(2)]
         term = divergence(torch.stack([both_classes(logits) for logits in versions])).mean()
         xe, *others = loss.parts.items()
         return Loss(loss.total + self.strength * term, dict([xe, ("js", term.detach()), *others]), loss.logits)
@@ -75,7 +75,7 @@ def divergence(logits: Tensor) -> Tensor:
     return (logp.exp() * (logp - log_mean)).sum(-1).mean(0)
 
 
-class _Company:
+class _WithMixtures:
     """The model, with mixed images [2B, C, H, W] that are added to the batch of its first pass only."""
 
     def __init__(self, model: Classifier, mixed: Tensor) -> None:

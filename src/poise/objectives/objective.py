@@ -19,7 +19,17 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointError
 
 from poise.checks import require_choice, require_number, require_part, require_whole
-from poise.classifier import Classifier, Forward, alike, apart, evaluating, gradient_of, may_look, unnoticed, untracked
+from poise.classifier import (
+    Classifier,
+    Forward,
+    alike,
+    evaluating,
+    gradient_of,
+    may_look,
+    restoring_buffers,
+    untracked,
+    without_side_effects,
+)
 from poise.features.perturbation import Remove
 from poise.losses import ExampleLoss
 from poise.schedules import Schedule, as_schedule, moves
@@ -194,7 +204,7 @@ def _reads_mode(kind: Any) -> bool:
 def _gradients_by_mode(model: Any, view: Input, statistics: Statistics) -> Iterator[tuple[Tensor, Tensor]]:
     """Each weight's gradients for two examples of a view: a backward pass in the view's mode, and one outside it."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    with unnoticed(model, view, _MODES[statistics]), apart(model), torch.enable_grad():
+    with without_side_effects(model, view, _MODES[statistics]), restoring_buffers(model), torch.enable_grad():
         try:
             z = model.embed(view[:2]).float().square().sum()
         except Exception:  # two examples are too few for some models; the real pass will raise the error again
@@ -202,7 +212,7 @@ def _gradients_by_mode(model: Any, view: Input, statistics: Statistics) -> Itera
         if not z.requires_grad:
             return
         inside = gradient_of(z, weights, retain_graph=True)
-    with unnoticed(model, view, nullcontext), apart(model):
+    with without_side_effects(model, view, nullcontext), restoring_buffers(model):
         outside = gradient_of(z, weights)
     for first, second in zip(inside, outside, strict=True):
         if first is not None and second is not None:
