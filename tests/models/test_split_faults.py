@@ -135,7 +135,7 @@ def test_inputs_of_another_kind_are_named_before_the_model_runs() -> None:
     for x, error, message in (
         (np.zeros((5, 6)), TypeError, r"not a numpy.ndarray.*torch.from_numpy"),
         ([1.0], TypeError, "x must be a tensor.* not a list"),
-        (None, TypeError, "x is a NoneType"),
+        (None, TypeError, "x must be a tensor.* not a NoneType"),
         (X.double(), TypeError, "x is torch.float64, the model's weights are torch.float32"),
     ):
         with pytest.raises(error, match=message):
