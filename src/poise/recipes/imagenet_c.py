@@ -51,7 +51,7 @@ from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.objectives.xe import XE
 from poise.objectives.xe_gaussian import XEGaussian
-from poise.recipes.paper_corruptions import IMAGENET_C as PAPER
+from poise.recipes.paper_corruptions import IMAGENET_C
 from poise.recipes.settings import Length
 from poise.running.experiment import Build, Column, Experiment, Method
 from poise.schedules import Ramp, Steps
@@ -226,7 +226,7 @@ def table(length: Length) -> Experiment:
             f"{kind}, one by one": tuple(Column(name, _scores((name,))) for name in of) for kind, of in kinds.items()
         },
         seeds=1 if quick else 5,
-        paper={} if quick else PAPER,
+        paper={} if quick else IMAGENET_C,
         overlaps=dict.fromkeys(("XE+Gaussian", "CL+Gaussian", "FCL", "PG+XE", "PG+FCL"), _NOISES),
         reference="" if quick else "imagenet-c",
     )

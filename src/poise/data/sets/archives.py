@@ -121,7 +121,8 @@ class Archive:
 
         def read(name: str) -> bytes:
             stream = archive.extractfile(members[name])
-            assert stream is not None
+            if stream is None:
+                raise self._no_file(name)
             return stream.read()
 
         self._read = read

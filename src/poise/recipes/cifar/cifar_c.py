@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
+from poise.corruptions import protocols
 from poise.corruptions.protocols import CORRUPTIONS, EXTRA, SEVERITIES, STANDARD
-from poise.corruptions.protocols import GROUPS as KINDS
 from poise.data.task import Examples, Make, Task
 from poise.evaluation.robustness import show_corrupted
 from poise.recipes.cifar.methods import (
@@ -35,7 +35,7 @@ from poise.recipes.cifar.methods import (
     parts,
     plan_of,
 )
-from poise.recipes.paper_corruptions import CIFAR_C as PAPER
+from poise.recipes.paper_corruptions import CIFAR_C
 from poise.recipes.settings import Length
 from poise.running.experiment import Column, Experiment
 
@@ -43,7 +43,7 @@ SETTINGS = {
     "cifar10": Settings("cifar10", 14_000, 2.0, 0.1, 10_000, 1.0, 0.1),
     "cifar100": Settings("cifar100", 10_000, 0.1, 0.1, 10_000, 0.1, 0.05),
 }
-NOISES = (*KINDS["noise"], "speckle_noise")  # what training with Gaussian noise has seen something like
+NOISES = (*protocols.GROUPS["noise"], "speckle_noise")  # what training with Gaussian noise has seen something like
 _NOISY = ("XE+Gaussian", "CL+Gaussian", "FCL", "PG+XE", "PG+FCL", "GN+XE", "GN+FCL", "AugMix+FCL")
 
 
@@ -78,8 +78,12 @@ class CorruptedCifar:
 
 def table(data: str, length: Length) -> Experiment:
     quick = length.quick
-    averages = {"All, 19": CORRUPTIONS, "All, 15": STANDARD, **{name.title(): of for name, of in KINDS.items()}}
-    kinds = {**KINDS, "extra": EXTRA}
+    averages = {
+        "All, 19": CORRUPTIONS,
+        "All, 15": STANDARD,
+        **{name.title(): of for name, of in protocols.GROUPS.items()},
+    }
+    kinds = {**protocols.GROUPS, "extra": EXTRA}
     return Experiment(
         name=f"{data}-c{length.suffix}",
         title=f"{TITLES[data]}-C (Table 3), {length.title}",
@@ -94,7 +98,7 @@ def table(data: str, length: Length) -> Experiment:
         },
         seeds=2 if quick else 5,
         class_names=NAMES[data],
-        paper=PAPER[data],
+        paper=CIFAR_C[data],
         overlaps=dict.fromkeys(_NOISY, NOISES),
     )
 

@@ -14,6 +14,7 @@ cifar-controls-noisy has the tests of Table 2, cifar-controls-c those of Table 3
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from poise.features.perturbation import Gaussian
 from poise.features.selection import AtRandom, TopBottom
@@ -30,15 +31,15 @@ from poise.schedules import Ramp
 
 def controls(fcl: FCL) -> dict[str, FCL]:
     """FCL with other settings, by what was changed."""
-    assert isinstance(fcl.contrast, InfoNCE) and isinstance(fcl.perturb, Gaussian)
+    contrast, perturb = cast(InfoNCE, fcl.contrast), cast(Gaussian, fcl.perturb)
     nothing = replace(fcl.weight, peak=1e-30)  # type: ignore[type-var]
     return {
         "sigma 0": replace(fcl, perturb=Gaussian(0.0)),
         "random k": replace(fcl, select=AtRandom(k=256)),
-        "mean": replace(fcl, contrast=replace(fcl.contrast, reduction="mean")),
+        "mean": replace(fcl, contrast=replace(contrast, reduction="mean")),
         "85 pixels": replace(fcl, select=TopBottom(k=85, per="pixel")),  # 255 values
         "256 pixels": replace(fcl, select=TopBottom(k=256, per="pixel")),
-        "clipped": replace(fcl, perturb=replace(fcl.perturb, clip=(0.0, 1.0))),
+        "clipped": replace(fcl, perturb=replace(perturb, clip=(0.0, 1.0))),
         "batch statistics": replace(fcl, statistics="batch"),
         "moving statistics": replace(fcl, statistics="moving"),
         "moving statistics, lambda 0": replace(fcl, statistics="moving", weight=nothing),
@@ -59,12 +60,12 @@ def rows_of(tested: Experiment, length: Length) -> tuple[Method, ...]:
         ),
     }
     augment, contrast = known["FCL"].augment, known["CL+Gaussian"]
-    assert isinstance(contrast.objective, CLGaussian)
+    objective = cast(CLGaussian, contrast.objective)
     return (
         *(known[name] for name in ("FCL", "XE")),
         *(Method(f"FCL, {what}", other, augment) for what, other in controls(fcl).items()),
         contrast,
-        Method("CL+Gaussian, batch statistics", replace(contrast.objective, statistics="batch"), augment),
+        Method("CL+Gaussian, batch statistics", replace(objective, statistics="batch"), augment),
         known["XE+Gaussian"],
         *(Method(f"XE+Gaussian, {what}", each, augment) for what, each in others.items()),
     )

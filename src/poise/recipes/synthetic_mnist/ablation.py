@@ -14,7 +14,7 @@ from poise.features.selection import TopBottom
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.objective import Objective
 from poise.objectives.xe import XE
-from poise.recipes.synthetic_mnist import table_1 as synthetic_mnist
+from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.table_1 import BATCH, GROUPS, NOISY, fcl, rising
 from poise.running.experiment import Column, Experiment, Method
 from poise.schedules import Ramp
@@ -60,6 +60,6 @@ def _ablation(base: Experiment, steps: int) -> Experiment:
     return study(base, "ablation", "one setting of FCL at a time", methods)
 
 
-EXPERIMENT = _ablation(synthetic_mnist.EXPERIMENT, 50_250 // BATCH)
-QUICK = _ablation(synthetic_mnist.QUICK, 10_100 // BATCH)
+EXPERIMENT = _ablation(table_1.EXPERIMENT, 50_250 // BATCH)
+QUICK = _ablation(table_1.QUICK, 10_100 // BATCH)
 EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}

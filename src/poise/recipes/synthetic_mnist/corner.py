@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -63,8 +63,8 @@ class CornerMeasures:
     def _dropped(self, model: Any, task: Task) -> float:
         """The share of the first training images whose largest utility is below FCL's threshold."""
         device = next(model.parameters()).device
-        assert isinstance(task.train, Examples)
-        images, labels = on_device(task.train.x[: self.images], task.train.y[: self.images], device)
+        train = cast(Examples, task.train)
+        images, labels = on_device(train.x[: self.images], train.y[: self.images], device)
         u = GradientUtility()(model, to_unit(images), labels)
         return float((u.flatten(1).amax(1) < DROP_BELOW).float().mean())
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from poise.features.selection import AtRandom
 from poise.objectives.contrast import InfoNCE, Margin
 from poise.objectives.objective import Objective
-from poise.recipes.synthetic_mnist import table_1 as synthetic_mnist
+from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.ablation import study
 from poise.recipes.synthetic_mnist.table_1 import BATCH, NOISY, cl_gaussian, fcl, rising
 from poise.recipes.synthetic_mnist.variants import (
@@ -69,6 +69,6 @@ def frontier(
     return replace(chosen, columns=columns, frontier=("noise", "validation, 10-14"))
 
 
-EXPERIMENT = frontier(synthetic_mnist.EXPERIMENT, 50_250 // BATCH, LAMBDAS, beyond=BEYOND)
-QUICK = frontier(synthetic_mnist.QUICK, 10_100 // BATCH, QUICK_LAMBDAS)
+EXPERIMENT = frontier(table_1.EXPERIMENT, 50_250 // BATCH, LAMBDAS, beyond=BEYOND)
+QUICK = frontier(table_1.QUICK, 10_100 // BATCH, QUICK_LAMBDAS)
 EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}

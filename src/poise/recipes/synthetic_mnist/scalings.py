@@ -11,9 +11,10 @@ than any other open choice.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from poise.data.synthetic_mnist import Scaling
-from poise.recipes.synthetic_mnist import table_1 as synthetic_mnist
+from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.corner import CornerMeasures
 from poise.recipes.synthetic_mnist.rare_against_noise import LAMBDAS, QUICK_LAMBDAS, frontier
 from poise.recipes.synthetic_mnist.table_1 import BATCH, NoisyDigits
@@ -27,8 +28,8 @@ def _scaled(
     experiment: Experiment, scaling: Scaling, steps: int, lambdas: tuple[float, ...]
 ) -> tuple[Experiment, Experiment]:
     """The table, and the frontiers."""
-    task, measures, watch = experiment.task, experiment.measures, experiment.watch
-    assert isinstance(task, NoisyDigits) and isinstance(measures, CornerMeasures)
+    task, watch = cast(NoisyDigits, experiment.task), experiment.watch
+    measures = cast(CornerMeasures, experiment.measures)
     digits = replace(task.digits, scaling=scaling)
     table = replace(
         experiment,
@@ -49,6 +50,6 @@ def _all(experiment: Experiment, steps: int, lambdas: tuple[float, ...]) -> tupl
 
 
 EXPERIMENTS = {
-    "full": _all(synthetic_mnist.EXPERIMENT, 50_250 // BATCH, LAMBDAS),
-    "quick": _all(synthetic_mnist.QUICK, 10_100 // BATCH, QUICK_LAMBDAS),
+    "full": _all(table_1.EXPERIMENT, 50_250 // BATCH, LAMBDAS),
+    "quick": _all(table_1.QUICK, 10_100 // BATCH, QUICK_LAMBDAS),
 }

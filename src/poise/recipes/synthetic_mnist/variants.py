@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -97,7 +98,7 @@ class GradedGaussian:
 
     def __call__(self, x: Input, chosen: Tensor, generator: torch.Generator | None = None) -> Tensor:
         self.check(x)
-        assert isinstance(x, Tensor)
+        x = cast(Tensor, x)
         return x + chosen * torch.empty_like(x).normal_(std=self.sigma, generator=generator)
 
 
