@@ -162,7 +162,7 @@ def test_what_a_file_prints_is_not_in_the_document(tmp_path: Path, monkeypatch, 
     ("words", "sentence"),
     [
         (("run", "nowhere.py"), "nowhere.py is not a file"),
-        (("run", "tests/toys.py"), "has no EXPERIMENT"),
+        (("run", "tests/toys.py"), "must define EXPERIMENT"),
         (("run", "tests/miniature.py", "--methods", "FLC"), "no method is called 'FLC': did you mean 'FCL'?"),
         (("run", "tests/miniature.py", "--methods", "fcl"), "no method is called 'fcl': did you mean 'FCL'?"),
         (("run", "tests/miniature.py", "--sedes", "1"), "--seeds"),

@@ -179,9 +179,9 @@ def test_sweeps_hold_images_out_and_every_path_fits(data: Path) -> None:
     )()
     assert len(task.train) == 50 and len(task.validation) == 10
     assert (task.train.x[-1] != task.validation.x[0]).any() and len(task.validations["validation+NUN"](CPU)) == 10
-    with pytest.raises(ValueError, match="noisy-cifar is a table of several: sweep noisy-cifar10 or noisy-cifar100"):
+    with pytest.raises(ValueError, match="noisy-cifar has several parts: sweep noisy-cifar10 or noisy-cifar100"):
         shelf.find_sweep("noisy-cifar")
-    with pytest.raises(ValueError, match=r"cifar10-c has no sweep of its own: there are those of .*synthetic-mnist"):
+    with pytest.raises(ValueError, match=r"cifar10-c has no sweep: choose from .*synthetic-mnist"):
         shelf.find_sweep("cifar10-c")
 
 
@@ -192,7 +192,7 @@ def test_names_say_the_table_the_part_and_the_length() -> None:
     assert names("cifar-c", "quick") == ["cifar10-c-quick", "cifar100-c-quick"]
     controls = ["cifar-controls-noisy-compressed", "cifar-controls-c-compressed"]
     assert names("cifar-controls", "compressed") == controls
-    with pytest.raises(ValueError, match="synthetic-mnist has no compressed version: there is full, quick"):
+    with pytest.raises(ValueError, match="synthetic-mnist has no compressed version: choose from full, quick"):
         shelf.find("synthetic-mnist", "compressed")
     with pytest.raises(ValueError, match="did you mean 'cifar10-c'"):
         shelf.find("cifar10c")
@@ -323,8 +323,8 @@ def test_one_compiled_step_serves_all_seeds_and_methods_with_the_same_passes() -
         (("reproduce", "synthetic-mnist", "--compressed"), "synthetic-mnist has no compressed version"),
         (("reproduce", "noisy-cifar11"), "did you mean 'noisy-cifar10'"),
         (("reproduce", "noisy-cifar", "--method", "PG"), "no method is called 'PG'"),
-        (("sweep", "noisy-cifar"), "noisy-cifar is a table of several"),
-        (("sweep", "cifar-controls"), "cifar-controls has no sweep of its own"),
+        (("sweep", "noisy-cifar"), "noisy-cifar has several parts"),
+        (("sweep", "cifar-controls"), "cifar-controls has no sweep"),
         (("sweep", "noisy-cifar10", "--name", "weights"), "did you mean 'weight-decay'"),
     ],
 )

@@ -149,7 +149,7 @@ def test_published_folders_score_as_what_we_make(home: Path, tmp_path: Path) -> 
         square = slice(0, None, 2)  # wide pictures are squeezed by `poise corrupt`, and cut here
         assert torch.equal(y, labels) and len(x) == 100
         assert torch.equal(x[square], read[square]), name
-    with pytest.raises(DataMismatch, match=r"lacks brightness, .*source='auto' makes what is missing"):
+    with pytest.raises(DataMismatch, match=r"has no brightness, .*source='auto'"):
         tiny(source="official").task()
 
 
@@ -166,7 +166,7 @@ def test_a_test_without_a_whole_picture_has_no_score(home: Path) -> None:
 def test_data_that_do_not_fit_the_schedule_are_refused(home: Path) -> None:
     sources.get("imagenet", home)
     task = CorruptedImageNet(ImageNet(400, RandomCrop(64)))
-    with pytest.raises(DataMismatch, match=r"has 300 pictures to train on; the schedule is made for 400"):
+    with pytest.raises(DataMismatch, match=r"has 300 training pictures, but the schedule needs 400"):
         task()
 
 

@@ -284,7 +284,7 @@ def test_the_sweeps_of_the_paper(quick: bool) -> None:
         (("synthetic-mnits",), "did you mean 'synthetic-mnist'"),
         (("synthetic-mnist", "--name", "flc"), "no sweep is called 'flc': did you mean 'fcl'"),
         (("nowhere.py",), "nowhere.py is not a file"),
-        (("tests/toys.py",), "has no SWEEP"),
+        (("tests/toys.py",), "must define SWEEP"),
         (("tests/miniature.py", "--sampler", "random"), "'random' is not one of 'grid', 'tpe'"),
     ],
 )

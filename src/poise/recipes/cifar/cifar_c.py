@@ -5,8 +5,8 @@
     poise reproduce cifar10-c --device cuda --compressed # one of them, 45 epochs
     poise reproduce cifar10-c --quick --seeds 1          # a small network on two cores
 
-Models of noisy-cifar with the same recipe are not trained again; two rows have settings of their own in appendix C:
-PG+FCL on CIFAR-10 (ramp_up) and PG+XE on CIFAR-100 (sigma). Without the published pictures our own suite makes them.
+Models of noisy-cifar with the same recipe are reused. Two rows have settings of their own in appendix C: PG+FCL on
+CIFAR-10 (ramp_up) and PG+XE on CIFAR-100 (sigma). Without the published pictures, `poise.corrupt` generates them.
 
 Expected (the paper, XE / FCL): all 19 .714 / .745 on CIFAR-10-C, .443 / .471 on CIFAR-100-C.
 """
@@ -43,16 +43,16 @@ SETTINGS = {
     "cifar10": Settings("cifar10", 14_000, 2.0, 0.1, 10_000, 1.0, 0.1),
     "cifar100": Settings("cifar100", 10_000, 0.1, 0.1, 10_000, 0.1, 0.05),
 }
-NOISES = (*protocols.GROUPS["noise"], "speckle_noise")  # what training with Gaussian noise has seen something like
+NOISES = (*protocols.GROUPS["noise"], "speckle_noise")  # similar to training with Gaussian noise
 _NOISY = ("XE+Gaussian", "CL+Gaussian", "FCL", "PG+XE", "PG+FCL", "GN+XE", "GN+FCL", "AugMix+FCL")
 
 
 @dataclass(frozen=True)
 class CorruptedCifar:
-    """The test images plain, and under every corruption and severity: `fog/3`. They are made once, on the device.
+    """The test images, clean and under every corruption and severity: `fog/3`. They are generated once, on the device.
 
-    source  "generated", "official", or "auto" as in `poise.evaluate`; the record says which it was.
-    first   only so many test images, for a quick look.
+    source  "generated", "official", or "auto" as in `poise.evaluate`; the record contains the actual source.
+    first   use only the first test images, for a quick look.
     """
 
     training: Cifar

@@ -1,12 +1,13 @@
-"""Controls on CIFAR-10: what of FCL does the work, and what the paper leaves open does to it (docs/decisions.md).
+"""Controls on CIFAR-10: which parts of FCL matter, and the effect of choices that the paper leaves open
+(docs/decisions.md).
 
     poise reproduce cifar-controls --device cuda --compressed    # 45 epochs; XE and FCL are those of noisy-cifar10
     poise reproduce cifar-controls --quick --seeds 1             # a small network on two cores
 
-The loss without the choice of features (random k), the views without noise (sigma 0), the views without the loss
-(lambda 0: 1e-30, since 0 would leave them out), where they move the running statistics: elsewhere they do nothing then,
-and it is XE. Then sum or mean, values or pixels, clipping, statistics, utility; CL+Gaussian with the statistics of its
-own batch; and XE+Gaussian as a mean, moving the running statistics, or on them once the rate is low enough for that.
+FCL without parts: random features (random k), views without noise (sigma 0), and views without the loss (lambda 0:
+1e-30, since 0 would skip the views). The last one moves the running statistics; otherwise it equals XE. Then sum or
+mean, values or pixels, clipping, statistics, utility; CL+Gaussian with the statistics of its own batch; and XE+Gaussian
+as a mean, moving the running statistics, or using them once the rate is low enough.
 
 cifar-controls-noisy has the tests of Table 2, cifar-controls-c those of Table 3, for the same models.
 """
@@ -30,7 +31,7 @@ from poise.schedules import Ramp
 
 
 def controls(fcl: FCL) -> dict[str, FCL]:
-    """FCL with other settings, by what was changed."""
+    """FCL with other settings, keyed by the change."""
     contrast, perturb = cast(InfoNCE, fcl.contrast), cast(Gaussian, fcl.perturb)
     nothing = replace(fcl.weight, peak=1e-30)  # type: ignore[type-var]
     return {
@@ -48,7 +49,7 @@ def controls(fcl: FCL) -> dict[str, FCL]:
 
 
 def rows_of(tested: Experiment, length: Length) -> tuple[Method, ...]:
-    """FCL and XE as Tables 2 and 3 have them, and the controls."""
+    """FCL and XE as in Tables 2 and 3, and the controls."""
     known = {method.name: method for method in tested.methods}
     settings = noisy_cifar.SETTINGS["cifar10"]
     fcl, gaussian = fcl_of(settings, length), xe_gaussian_of(length)

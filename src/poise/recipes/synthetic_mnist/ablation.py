@@ -2,7 +2,7 @@
 
     poise reproduce synthetic-mnist-ablation --device cuda --fleet
 
-Scored on validation alone. Other values of lambda and other ways to choose features are in synthetic-mnist-frontier.
+Scored on validation only. synthetic-mnist-frontier has other values of lambda and other ways to choose features.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _rows(steps: int) -> dict[str, Objective]:
 
 
 def study(base: Experiment, name: str, title: str, methods: tuple[Method, ...]) -> Experiment:
-    """An experiment of these methods that sees no test set."""
+    """An experiment with these methods that uses no test set."""
     return replace(
         base,
         name=base.name.replace("synthetic-mnist", f"synthetic-mnist-{name}"),

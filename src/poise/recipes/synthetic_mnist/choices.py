@@ -1,8 +1,8 @@
-"""What section 4.2 leaves open about synthetic MNIST, one choice at a time: batch size, widths, corner, augmentation.
+"""Open choices of section 4.2 on synthetic MNIST, one at a time: batch size, widths, corner, augmentation.
 
     poise reproduce synthetic-mnist-choices --device cuda --fleet      # 5 seeds a row; a table for each choice
 
-Scored on validation alone.
+Scored on validation only.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     poise reproduce synthetic-mnist-scalings --device cuda --fleet     # 10 seeds
 
 The paper says "a scaled down version of a random digit". Scaled by area, as in synthetic-mnist, a corner digit is
-faint. Bilinear interpolation between its four central pixels, the usual default where nothing is smoothed first, or the
-one nearest pixel, make it sharper: easier to see without noise and more like noise. On validation this changes more
-than any other open choice.
+faint. Bilinear interpolation between its four central pixels, the usual default without smoothing, or the single
+nearest pixel make it sharper: easier to see without noise, and more like noise. On validation this changes the results
+more than any other open choice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORDS: dict[Scaling, str] = {"bilinear": "bilinear corner digits", "nearest": "s
 def _scaled(
     experiment: Experiment, scaling: Scaling, steps: int, lambdas: tuple[float, ...]
 ) -> tuple[Experiment, Experiment]:
-    """The table, and the frontiers."""
+    """The table and the frontiers."""
     task, watch = cast(NoisyDigits, experiment.task), experiment.watch
     measures = cast(CornerMeasures, experiment.measures)
     digits = replace(task.digits, scaling=scaling)
