@@ -1,5 +1,4 @@
-"""Controls on CIFAR-10: which parts of FCL matter, and the effect of choices that the paper leaves open
-(docs/decisions.md).
+"""Controls on CIFAR-10: which parts of FCL matter, and what the paper's open choices change (docs/decisions.md).
 
     poise reproduce cifar-controls --device cuda --compressed    # 45 epochs; XE and FCL are those of noisy-cifar10
     poise reproduce cifar-controls --quick --seeds 1             # a small network on two cores
