@@ -107,7 +107,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:
 
 def test_a_file_that_is_wrong_is_one_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
     assert ended(monkeypatch, tmp_path / "nowhere.json") == 2
-    assert f"error: argument measured: {tmp_path}/nowhere.json is not there" in capsys.readouterr().err
+    assert f"error: argument measured: {tmp_path}/nowhere.json is not found" in capsys.readouterr().err
     for content, why in (("{", "Expecting property name"), ("[]", "it has no commit"), ('{"rates": {}}', "it has no")):
         (tmp_path / "x.json").write_text(content)
         end = str(ended(monkeypatch, tmp_path / "x.json"))
