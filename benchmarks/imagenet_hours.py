@@ -1,5 +1,4 @@
-"""Prediction of the paper's ImageNet run: hours and cost on 1, 8 and 64 GPUs, from benchmarks/imagenet.py's
-measurements.
+"""Predicted cost of the paper's ImageNet run: hours and price on 1, 8 and 64 GPUs, from measured rates.
 
     python benchmarks/imagenet_hours.py results/benchmarks/imagenet-h200.json --write docs/imagenet.md
 

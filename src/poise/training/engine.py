@@ -1,5 +1,4 @@
-"""The engine: runs training steps eagerly on any device, or on a GPU as one CUDA graph, compiled if the plan asks for
-it.
+"""The engine: runs training steps eagerly on any device, or on a GPU as one CUDA graph, optionally compiled.
 
 An epoch is a pure function of the weights, the optimizer's state and (seed, epoch): generators that are reseeded for
 every epoch draw the order of the rows, the augmentation and the objective's noise. Weights and optimizer are therefore
