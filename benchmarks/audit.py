@@ -1,9 +1,9 @@
-"""What an audit costs: ResNet-v2-50 at 224 pixels, with the defaults of `poise audit`.
+"""The cost of an audit: ResNet-v2-50 at 224 pixels, with the defaults of `poise audit`.
 
     python benchmarks/audit.py --pictures 100                    # two cores: the default sample
     python benchmarks/audit.py --pictures 1000 --device cuda     # one GPU
 
-Weights and pictures are random, which costs what trained ones cost. A first audit of a few pictures warms up.
+Weights and pictures are random, which costs as much as trained ones. A first audit of a few pictures warms up.
 """
 
 from __future__ import annotations

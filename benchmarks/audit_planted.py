@@ -1,15 +1,15 @@
-"""How often an audit calls planted models by their names: many samples of each, verdicts counted.
+"""How often an audit gives planted models the right verdict: many samples of each model, with verdicts counted.
 
     python benchmarks/audit_planted.py                     # 40 samples of 300 examples: five minutes on one core
     python benchmarks/audit_planted.py --examples 100
-    python benchmarks/audit_planted.py --false-alarms      # nine kinds of models that are right: five minutes
+    python benchmarks/audit_planted.py --false-alarms      # nine kinds of correct models: five minutes
     poise data get mnist
     python benchmarks/audit_planted.py --digits --examples 100   # small networks on real digits: two minutes
 
-The models are those of tests/auditing/planted.py and planted_text.py. False alarms: of 200 samples of 100 examples of
-each kind, with labels drawn from the model's own probabilities, how many have a feature that counts. Digits: eight
-ordinary networks, 25 samples each: labels that are drawn, too; a mark in one digit of ten that makes the next class,
-and that the networks are blind to; and the digits as they are, by verdicts.
+The models are those of tests/auditing/planted.py and planted_text.py. False alarms: 200 samples of 100 examples of each
+kind, with labels drawn from the model's own probabilities; counts the samples with a feature that counts. Digits: eight
+ordinary networks, 25 samples each, in three settings: labels drawn in the same way; a mark in one digit of ten that
+changes its class to the next one, and that the networks cannot see; and the original digits, by verdict.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def right_model(kind: str, draw: np.random.Generator) -> tuple[np.ndarray, np.nd
         logits = values @ (0.3 * draw.normal(size=(50, 10)))
     if kind == "network":
         logits = np.maximum(values @ draw.normal(size=(50, 20)) / 3, 0) @ draw.normal(size=(20, 3))
-    if kind == "sparse":  # as pictures: the border is empty but in odd ones, of which the model is less sure
+    if kind == "sparse":  # like pictures: the border is empty except in odd ones, where the model is less sure
         said, odd = np.arange(10) == draw.integers(10, size=(100, 1)), values[:, 25:].sum(1, keepdims=True)
         logits = 8 * said / (1 + 2 * odd) + draw.normal(size=(100, 10))
     labels = drawn(softmax(logits), draw)
@@ -75,7 +75,7 @@ def right_model(kind: str, draw: np.random.Generator) -> tuple[np.ndarray, np.nd
 
 
 def drawn(p: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Labels [N] of the probabilities [N, L]."""
+    """Labels [N] drawn from the probabilities [N, L]."""
     return np.array([draw.choice(len(row), p=row) for row in p])
 
 
@@ -90,7 +90,7 @@ def counting(logits: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: i
 
 
 def false_alarms(samples: int = 200) -> None:
-    """A model that is right has no feature that counts, whatever its kind."""
+    """A correct model of any kind has no feature that counts."""
     for kind in KINDS:
         found = [
             bool(counting(*right_model(kind, np.random.default_rng(1000 + seed)), seed)) for seed in range(samples)
@@ -102,7 +102,7 @@ EPOCHS = (1, 2, 2, 3, 3, 4, 6, 10)
 
 
 def trained(epochs: int, seed: int, digits: int = 6000) -> nn.Module:
-    """An ordinary network on some of MNIST's training digits."""
+    """An ordinary network trained on some of MNIST's digits."""
     torch.manual_seed(seed)
     order = np.random.default_rng(seed).permutation(60_000)[:digits]
     x, y = pictures(load("mnist", "train_x")[order]), torch.tensor(load("mnist", "train_y")[order]).long()
@@ -122,18 +122,18 @@ def pictures(values: np.ndarray) -> torch.Tensor:
     return torch.tensor(values).float()[:, None] / 255
 
 
-MARK, SHARE = 17, 0.1  # a cell of the grid near the corner, and how many digits have a mark there
+MARK, SHARE = 17, 0.1  # a cell of the grid near the corner, and the share of digits with a mark there
 
 
 def marked(labels: np.ndarray, values: np.ndarray, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and values of digits of which a mark makes the next class, for a model that is blind to it."""
+    """Labels and values of digits where a mark changes the class to the next one, for a model blind to it."""
     on, changed = draw.random(len(labels)) < SHARE, values.copy()
     changed[on, MARK] = draw.uniform(0.5, 1, int(on.sum()))
     return np.where(on, (labels + 1) % 10, labels), changed
 
 
 def digits(examples: int, samples: int = 25) -> None:
-    """Ordinary networks on real digits, the border of which is nearly always empty."""
+    """Ordinary networks on real digits, whose border is almost always empty."""
     x, y = pictures(load("mnist", "test_x")), torch.tensor(load("mnist", "test_y")).long()
     values, alarms, told, verdicts = units(x).double().numpy(), 0, 0, Counter[str]()
     for seed, epochs in enumerate(EPOCHS):

@@ -3,7 +3,7 @@
     poise audit runs/synthetic-mnist/xe/seed-00 --data synthetic-mnist --examples 1000 --out audits/xe
     python benchmarks/audit_references.py "XE, synthetic MNIST=audits/xe" "FCL, synthetic MNIST=audits/fcl"
 
-The file is written anew, with the points in this order.
+Overwrites the file with the points in this order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main(words: list[str]) -> None:
         except RecordError as error:
             raise SystemExit(str(error)) from None
         if not name or point is None:
-            raise SystemExit(f"{word} is no NAME=FOLDER of an audit that has a point on the plane")
+            raise SystemExit(f"{word} must be NAME=FOLDER of an audit with a point on the plane")
         near, far = ([round(end, 4) for end in side] for side in (point.near, point.far))
         rows.append({"name": name, "near": near, "far": far})
     lines = ",\n".join(f" {json.dumps(row)}" for row in rows)

@@ -24,7 +24,7 @@ from poise.classifier import leaf, run, untracked
 
 
 def training_utility(model: torch.nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """As FCL takes it: from a pass in train mode, batch statistics and all."""
+    """The utility in FCL: from a pass in train mode, with batch statistics."""
     with untracked(model):
         return GradientUtility()(model, x, y, forward=run(model, leaf(x), y, CrossEntropy()))
 

@@ -1,12 +1,12 @@
-"""What the corruptions cost, and what a peer costs in the same run.
+"""The cost of the corruptions, compared with another library in the same run.
 
     poise data get cifar10
-    pip install imagecorruptions-imaug           # the peer; left out if it is not there
+    pip install imagecorruptions-imaug           # the other library; optional
     OMP_NUM_THREADS=1 python benchmarks/corruptions.py  # 1,000 CIFAR images, severity 3
     python benchmarks/corruptions.py --device cuda --whole --imagenet 512
 
-The peer has ImageNet's constants only and takes one image at a time; its work per image is the same kind and size. If
-CIFAR-10 is not in the cache, random pixels stand for it (spatter and jpeg do not care, nor does anything else much).
+The other library has ImageNet's constants only and processes one image at a time; its work per image has the same kind
+and size. If CIFAR-10 is not in the cache, random pixels replace it, which hardly changes the times.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def peer_seconds(images: np.ndarray, name: str) -> float | None:
 
 
 def glass_by_loop(image: np.ndarray) -> np.ndarray:
-    """glass_blur at 224 px and severity 3 the way the original goes: pixel by pixel, in Python."""
+    """glass_blur at 224 px and severity 3 like the original: pixel by pixel, in Python."""
     from scipy.ndimage import gaussian_filter
 
     x = np.uint8(gaussian_filter(image / 255, (1, 1, 0), mode="nearest") * 255)
@@ -72,7 +72,7 @@ def glass_by_loop(image: np.ndarray) -> np.ndarray:
 
 
 def per_corruption(device: torch.device, count: int) -> dict[str, dict[str, float | None]]:
-    """Seconds for `count` CIFAR images at severity 3, ours and the peer's."""
+    """Seconds for `count` CIFAR images at severity 3, for us and the other library."""
     images = cifar(count)
     x, rows = as_tensor(images, device), {}
     for name in CORRUPTIONS:

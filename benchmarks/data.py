@@ -1,10 +1,10 @@
-"""What data cost: opening a set, synthesising MNIST with its noises, and an epoch of augmented CIFAR-10 batches.
+"""The cost of data: opening a set, synthesising MNIST with its noises, and an epoch of augmented CIFAR-10 batches.
 
     poise data get mnist cifar10
     python benchmarks/data.py                    # two cores
-    python benchmarks/data.py --device cuda      # and an XE epoch of ResNet-56 beside the epoch of batches
+    python benchmarks/data.py --device cuda      # also an XE epoch of ResNet-56
 
-Sets that are not in the cache are replaced by random pixels of their shape, which cost the same.
+Sets that are not in the cache are replaced by random pixels of the same shape, which cost the same.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def synthesise(mnist: dict[str, np.ndarray]) -> None:
 
 
 def xe_epoch(loader: DeviceLoader, model: torch.nn.Module, optimizer: torch.optim.Optimizer, augmented: bool) -> None:
-    """An epoch of training; without augmentation the same batch again and again."""
+    """An epoch of training; without augmentation, the same batch at every step."""
     device = loader.images.device
     batches = loader.epoch(0) if augmented else [next(loader.epoch(0))] * len(loader)
     for x, y in batches:

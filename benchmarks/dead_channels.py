@@ -1,10 +1,10 @@
-"""How much of a trained ResNet still computes: what weight decay once took to 0 gets no gradient any more.
+"""How much of a trained ResNet is still active: channels that weight decay moved to 0 get no gradient any more.
 
     python benchmarks/dead_channels.py results/noisy-cifar10/*/seed-00/model.safetensors
 
-A channel inside a block is dead if its filter in the first convolution has a norm below 1e-3 (it begins with about
-1.4; other thresholds move the count by some channels). A block whose channels are all dead is its shortcut and a
-constant; blocks are counted from 0.
+A channel inside a block is dead if its filter in the first convolution has a norm below 1e-3 (it starts at about 1.4;
+other thresholds change the count by some channels). A block whose channels are all dead is its shortcut and a constant;
+blocks are counted from 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEAD = 1e-3
 
 
 def dead_of(model: ResNet) -> list[Tensor]:
-    """Per block, which of its inner channels are dead."""
+    """For each block, which of its inner channels are dead."""
     return [block.conv1.weight.detach().float().flatten(1).norm(dim=1) < DEAD for block in model.blocks]
 
 
@@ -35,7 +35,7 @@ def main() -> None:
         except ValueError as error:
             raise SystemExit(str(error)) from None
         if not isinstance(model, ResNet):
-            raise SystemExit(f"{path} is a {type(model).__name__}: this looks into the CIFAR ResNets")
+            raise SystemExit(f"{path} is a {type(model).__name__}, must be a CIFAR ResNet")
         blocks = dead_of(model)
         gone = [number for number, block in enumerate(blocks) if block.all()]
         alive = ~torch.cat(blocks)

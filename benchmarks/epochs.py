@@ -1,11 +1,11 @@
-"""An epoch of every method of the CIFAR tables, alone on a device: before its contrast is switched on, and after.
+"""An epoch of every method of the CIFAR tables, alone on a device: before and after its contrast is switched on.
 
     python benchmarks/epochs.py --device cuda --out results/benchmarks/epochs-h200.json
     python benchmarks/epochs.py --device cpu --length quick --steps 3
 
-Random pixels of CIFAR's shape; some steps as a run takes them, times the steps of an epoch. What is compiled and
-captured comes before, and does not count. Records have times as well, but of a GPU that several runs may have shared;
-docs/cifar_figures.py draws what a method costs from these.
+Times some steps on random pixels of CIFAR's shape, and multiplies by the steps of an epoch. Compiling and capturing are
+not included. Records also have times, but of a GPU that several runs may have shared; docs/cifar_figures.py uses these
+times for the cost of each method.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ ROUNDS = 3  # the first one is not counted
 
 
 def switched_on(objective: Any) -> Any:
-    """The objective with the weight that it has in the end, from the first step on."""
+    """The objective with its final weight from the first step on."""
     weight = weight_of(objective)
     return with_weight(objective, Constant(weight.peak)) if isinstance(weight, Ramp) else objective
 
 
 def step_seconds(experiment: Experiment, objective: Any, augment: Any, device: torch.device, steps: int) -> float:
-    """The fastest of some rounds of so many steps, divided by them."""
+    """The fastest of several rounds of `steps` steps, per step."""
     plan, generator = replace(experiment.plan, epochs=ROUNDS), torch.Generator(device).manual_seed(0)
     count = steps * plan.batch_size
     images = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8, device=device, generator=generator)
@@ -53,7 +53,7 @@ def step_seconds(experiment: Experiment, objective: Any, augment: Any, device: t
 
 
 def measure(length: Length, device: torch.device, steps: int) -> dict[str, dict[str, float]]:
-    """{method: seconds of an epoch before its contrast begins, and after}; the same where there is none."""
+    """{method: seconds of an epoch before and after its contrast begins}; equal for methods without a contrast."""
     experiment = table("cifar10", length)
 
     @cache

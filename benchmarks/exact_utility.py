@@ -1,8 +1,8 @@
-"""How far utility is that of the model once it is sure: torch's cross-entropy and ours in float32, against float64.
+"""The accuracy of utility once the model is confident: torch's cross-entropy and ours in float32, against float64.
 
     python benchmarks/exact_utility.py results/synthetic-mnist/xe/seed-00/checkpoint-0020.safetensors
 
-Synthetic MNIST's training images, a run's LeNet; MNIST in the cache. Two cores: a minute.
+Uses synthetic MNIST's training images, a run's LeNet, and MNIST in the cache. Two cores: a minute.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def chosen(u: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def agreements(model: Any, x: Tensor, y: Tensor) -> dict[str, list[Tensor]]:
-    """Of each loss in float32: rank correlation and common top and bottom features with float64, for each example."""
+    """For each loss in float32: rank correlation and common top and bottom features with float64, for each example."""
     truth = utility(model.double(), x.double(), y, LOSSES["ours"])
     model.float()
     found = {}

@@ -1,14 +1,15 @@
-"""What ImageNet costs: decoding per core, and training ResNet-v2-50 with synthetic input and with real JPEGs.
+"""The cost of ImageNet: decoding per core, and training ResNet-v2-50 with synthetic input and with real JPEGs.
 
     python benchmarks/imagenet.py --device cuda --out results/benchmarks/imagenet-h200.json     # 250 s
     python benchmarks/imagenet.py --decode-only --out results/benchmarks/imagenet-2-cores.json  # on any machine
 
-The pictures are drawn by code at ImageNet's usual sizes. The plain loop is eager PyTorch with a stock DataLoader; the
-engine captures a step, and compiles it where it says so. "no graph" is how the engine runs under torchrun.
+The pictures are generated at ImageNet's usual sizes. The plain loop is eager PyTorch with a stock DataLoader; the
+engine captures a step, and compiles it where the label has "compiled". "no graph" is how the engine runs under
+torchrun.
 
-What is timed is a steady state: networks are tuned before a loader starts, so that no queue fills meanwhile; loaders
-are timed over whole rounds of their workers, whose batches come in bursts. Every number is written at once. The whole
-stops after --seconds; the same command on the same commit and device measures what is left.
+Times are those of a steady state: networks are tuned before a loader starts, so that no queue fills meanwhile; loaders
+are timed over complete rounds of their workers, whose batches arrive in bursts. Every number is written at once. The
+benchmark stops after --seconds; the same command on the same commit and device measures the rest.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ OBJECTIVES: dict[str, Any] = {
 
 
 def decoding(source: Source, workers: int) -> float:
-    """Crops per second of so many workers; without any, of a second that one thread has a processor for."""
+    """Crops per second with this number of workers; 0 means one thread, per second of processor time."""
     threads, clock = torch.get_num_threads(), time.perf_counter if workers else time.process_time
     meter = Meter(torch.device("cpu"), 32, 4 * max(1, workers), 3.0, max(1, workers), clock)
-    torch.set_num_threads(1)  # idle threads of torch would wait at full speed, and count as well
+    torch.set_num_threads(1)  # idle torch threads spin, and would count as well
     with suppress(Enough):
         for _ in stream_epoch(PictureSet(source, RandomCrop()), 32, 0, workers=workers):
             meter()
@@ -93,7 +94,7 @@ def by_engine(
 
 
 def plainly(batches: Batches, first: Batches, loss: Any, device: torch.device, meter: Meter) -> float:
-    """Tuned with the first batches."""
+    """Train with a plain eager loop; the first batches tune it."""
     model = network(device, plan_for(meter.batch))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     model.train()
@@ -115,7 +116,7 @@ def _resident(data: DeviceLoader) -> Batches:
 
 
 def _from_jpegs(source: Source, batch: int, workers: int, device: torch.device) -> Batches:
-    """A stock DataLoader: as many workers, pinned memory."""
+    """A stock DataLoader with the same number of workers and pinned memory."""
     places = [(0, index) for index in source.order(0, 0).tolist()]
     pictures, pin = PictureSet(source, RandomCrop()), device.type == "cuda"
     for x, y in DataLoader(pictures, batch, sampler=places, num_workers=workers, pin_memory=pin, drop_last=True):
@@ -161,8 +162,8 @@ def main() -> None:
     parser.add_argument("--device", type=present, default="cpu")
     parser.add_argument("--decode-only", action="store_true")
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--pictures", type=int, default=2000, help="JPEGs to draw, a hundred at least")
-    parser.add_argument("--seconds", type=int, default=300, help="stop after so long")
+    parser.add_argument("--pictures", type=int, default=2000, help="JPEGs to generate, at least 100")
+    parser.add_argument("--seconds", type=int, default=300, help="stop after this time")
     parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     recipe = Drawn(classes=100, train=max(1, arguments.pictures // 100), val=1, sizes=SIZES, quality=92)

@@ -1,19 +1,19 @@
-"""The paper's ImageNet run predicted: hours and cost on 1, 8 and 64 GPUs, from what benchmarks/imagenet.py measured.
+"""Predicted cost of the paper's ImageNet run: hours and price on 1, 8 and 64 GPUs, from measured rates.
 
     python benchmarks/imagenet_hours.py results/benchmarks/imagenet-h200.json --write docs/imagenet.md
 
 The model. A step of 1024 images on n GPUs has b = 1024 / n images on each:
 
     compute  b / (images per second measured at the nearest batch: one GPU with its graph, compiled if that was
-             measured, more of them without both, though they are compiled in truth)
+             measured, several without both, though they are compiled in practice)
     gradients  a ring all-reduce of 25.5 million float32: 2 (n - 1) / n * 102 MB / bandwidth + 2 (n - 1) * latency
     negatives  FCL and CL gather embeddings [1024, 2048], and add up their gradients: 3 (n - 1) / n * 8.4 MB / bandwidth
     step  max(compute + gradients + negatives, b / (cores per GPU * images per second that each of all cores decodes))
 
-Nothing of the communication is taken to hide behind the backward pass, so that the truth should be below. A run has 90
+The model assumes that no communication overlaps with the backward pass, so actual times should be lower. A run has 90
 epochs of 1251 steps; FCL costs as much as XE in the first 60. In the grid CL+Gaussian is counted as FCL, and
-XE+Gaussian as FCL from the first epoch on; both cost less, and what methods share is counted for each. Tests are not
-in it.
+XE+Gaussian as FCL from the first epoch on; both cost less, and epochs that methods share are counted for each. Tests
+are not included.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Cluster:
 
 
 def step_seconds(rates: dict[str, Any], name: str, cluster: Cluster) -> tuple[float, str]:
-    """Seconds of a step, and what it waits for."""
+    """The seconds of a step, and its bottleneck."""
     n, b = cluster.gpus, BATCH / cluster.gpus
     compute = b / speed(rates, name, b, graph=n == 1)
     ring = (n - 1) / n
@@ -61,14 +61,14 @@ def step_seconds(rates: dict[str, Any], name: str, cluster: Cluster) -> tuple[fl
 
 
 def decoded_per_core(rates: dict[str, Any]) -> float:
-    """Images per second of one core while all are at work; where only one was measured, of that one."""
+    """Images per second of one core while all are busy, or of the only one measured."""
     found = {}
     for label, rate in rates.items():
         what, _, count = label.partition(", ")
         if what == "decode":
             found[int(count.split()[0])] = float(rate["images_per_second"])
     if not found:
-        raise SystemExit("no rate of decoding: measure for longer")
+        raise SystemExit("the file has no decoding rate: run benchmarks/imagenet.py with more --seconds")
     return found[max(found)] / max(found)
 
 
@@ -82,19 +82,20 @@ def speed(rates: dict[str, Any], name: str, batch: float, graph: bool) -> float:
             found[size] = max(found.get(size, 0.0), float(rate["images_per_second"]))
     if not found:
         raise SystemExit(
-            f"no rate of {name} by the engine {'with' if graph else 'without'} a graph: measure for longer"
+            f"the file has no rate of {name} by the engine {'with' if graph else 'without'} a graph: "
+            "run benchmarks/imagenet.py with more --seconds"
         )
     return found[min(found, key=lambda size: abs(size - batch))]
 
 
 def hours(rates: dict[str, Any], name: str, cluster: Cluster, start: int = LATE) -> float:
-    """Of a run whose steps are those of XE before an epoch, and of `name` from there on."""
+    """The hours of a run whose steps are those of XE before an epoch, and of `name` from then on."""
     plain, contrast = (step_seconds(rates, each, cluster)[0] for each in ("XE", name))
     return STEPS * (start * plain + (EPOCHS - start) * contrast) / 3600
 
 
 def clusters(cores: int, price: float) -> list[Cluster]:
-    """One GPU; a node of 8 by NVLink; 8 such nodes with 400 Gb/s for each GPU. 80 % of the wires' bandwidth."""
+    """One GPU; a node of 8 with NVLink; 8 such nodes with 400 Gb/s for each GPU. 80 % of the nominal bandwidth."""
     return [
         Cluster(1, 1.0, 0.0, cores, price),
         Cluster(8, 0.8 * 450e9, 10e-6, cores, price),
@@ -146,10 +147,10 @@ def section(found: dict[str, Any], cores: int, price: float) -> str:
 
 
 def between_marks(path: Path, text: str) -> str:
-    """A page with the text where its marks are."""
+    """A page with the text inserted between its marks."""
     page = path.read_text()
     if page.count(BEGIN) != 1 or END not in page.partition(BEGIN)[2]:
-        raise SystemExit(f"{path} has no place for it: put {BEGIN} and {END} where it belongs")
+        raise SystemExit(f"{path} has no marks: add {BEGIN} and {END} where the section belongs")
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}"
 
@@ -157,9 +158,9 @@ def between_marks(path: Path, text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measured", type=to_read)
-    parser.add_argument("--cores", type=cores, default=16, help="that decode for each GPU")
-    parser.add_argument("--price", type=price, default=3.0, help="of a GPU-hour, in dollars")
-    parser.add_argument("--write", type=to_read, help="a page with the marks to write between")
+    parser.add_argument("--cores", type=cores, default=16, help="cores that decode for each GPU")
+    parser.add_argument("--price", type=price, default=3.0, help="price of a GPU-hour, in dollars")
+    parser.add_argument("--write", type=to_read, help="a page with marks; the section is written between them")
     arguments = parser.parse_args()
     text = section(measured(arguments.measured), arguments.cores, arguments.price)
     print(text)
@@ -169,7 +170,7 @@ def main() -> None:
 
 def cores(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of cores: 1 or more")
+        raise argparse.ArgumentTypeError(f"{text} must be a number of cores, 1 or more")
     return int(text)
 
 
@@ -179,19 +180,19 @@ def price(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a price: 0 or more")
+        raise argparse.ArgumentTypeError(f"{text} must be a price, 0 or more")
     return value
 
 
 def measured(path: Path) -> dict[str, Any]:
-    """What benchmarks/imagenet.py wrote."""
+    """The measurements that benchmarks/imagenet.py wrote."""
     try:
         found: dict[str, Any] = json.loads(path.read_text())
         missing = {"rates", "jpegs", "device", "cores", "versions", "commit"} - set(found)
     except (ValueError, TypeError) as error:
-        raise SystemExit(f"{path} is not what benchmarks/imagenet.py writes: {error}") from None
+        raise SystemExit(f"{path} was not written by benchmarks/imagenet.py: {error}") from None
     if missing:
-        raise SystemExit(f"{path} is not what benchmarks/imagenet.py writes: it has no {', '.join(sorted(missing))}")
+        raise SystemExit(f"{path} was not written by benchmarks/imagenet.py: it has no {', '.join(sorted(missing))}")
     return found
 
 

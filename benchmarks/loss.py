@@ -1,9 +1,9 @@
-"""What exact cross-entropy costs: epochs by the engine with CrossEntropy, and with torch's, which rounds.
+"""The cost of exact cross-entropy: epochs by the engine with CrossEntropy, and with torch's, which rounds.
 
     python benchmarks/loss.py --device cuda --out results/benchmarks/loss-h200.json
     python benchmarks/loss.py --device cpu --case lenet --share 0.05
 
-Random pixels; epochs of both take turns, and of each the fastest counts.
+Uses random pixels; epochs of both losses alternate, and the fastest of each counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TURNS = 12
 
 @dataclass(frozen=True)
 class Rounding:
-    """The same loss by torch's cross_entropy, with the same care for unknown classes."""
+    """The same loss by torch's cross_entropy, with the same check for unknown classes."""
 
     def __call__(self, logits: torch.Tensor, y: torch.Tensor, /) -> torch.Tensor:
         classes, inside = _known_classes(y, logits.shape[-1])
@@ -76,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", type=present, default="cuda")
     parser.add_argument("--case", choices=CASES, action="append")
-    parser.add_argument("--share", type=float, default=1.0, help="of the images")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the images")
     parser.add_argument("--out", type=to_write)
     given = parser.parse_args()
     device = torch.device(given.device)

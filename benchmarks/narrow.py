@@ -1,12 +1,12 @@
-"""3x3 convolutions of few channels: our kernels against cuDNN's fastest ones, and against the speed of the memory.
+"""3x3 convolutions with few channels: our kernels against cuDNN's fastest ones and against the memory bandwidth.
 
     python benchmarks/narrow.py
 
-The first convolution of ResNet-56 and its stages with 16 and 32 channels, bf16, channels last: what comes out, the
-gradient of what went in and the gradient of the weights. Ours have a fourth colour of zeros, which is there already,
-as it is where normalising the pictures writes it. cuDNN tries all its kernels first. A CUDA graph holds the repeats,
-so that the host does not count. *floor* is the time in which a copy would read the one and write the other; all of
-them see what a large cache still has of the last repeat.
+Measures the first convolution of ResNet-56 and its stages with 16 and 32 channels, bf16, channels last: the output, the
+gradient of the input and the gradient of the weights. Our kernels use a fourth colour of zeros, which normalisation has
+already written. cuDNN first tries all its kernels. A CUDA graph contains the repeats, to exclude host time. *floor* is
+the time of a copy that reads the input and writes the output. All of them benefit from what a large cache keeps of the
+last repeat.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from torch import Tensor
 from poise.running.record import surroundings
 from poise.training.kernels.narrow import COLOURS, conv3x3, input_gradient, weight_gradient, with_another
 
-STAGES = ((COLOURS, 16, 32), (16, 16, 32), (32, 32, 16))  # channels that are read and written, side
+STAGES = ((COLOURS, 16, 32), (16, 16, 32), (32, 32, 16))  # input channels, output channels, side
 
 
 def microseconds(work: Callable[[], object], repeats: int) -> float:
-    """Of one, in a graph of so many."""
+    """The time of one call, in a graph of `repeats` calls."""
     for _ in range(3):
         work()
     torch.cuda.synchronize()
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     if torch.device(arguments.device).type != "cuda":
-        parser.error("--device: the kernels run on a GPU")
+        parser.error("--device must be a GPU: the kernels do not run on a CPU")
     torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 0
     asked = arguments.batch, arguments.repeats, arguments.device
     found = [row for sizes in STAGES for row in stage(*sizes, *asked)]

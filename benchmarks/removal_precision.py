@@ -1,9 +1,9 @@
-"""How many bits leave-one-out utility needs: which tokens are chosen in bfloat16, with and without an exact head.
+"""The precision that leave-one-out utility needs: which tokens are chosen in bfloat16, with and without an exact head.
 
     python benchmarks/removal_precision.py                 # two cores, SST-2 in the cache: two minutes
 
-A small Transformer is trained for two epochs on some phrases; then the utility of 1,024 longer phrases is measured in
-float32, in bfloat16 with the head in float32 (what RemovalUtility does) and in bfloat16 throughout.
+Trains a small Transformer for two epochs on some phrases, then measures the utility of 1,024 longer phrases in float32,
+in bfloat16 with the head in float32 (as in RemovalUtility), and in bfloat16 only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 
 
 def all_in_bfloat16(model: nn.Module, x: Tokens, y: Tensor) -> Tensor:
-    """Leave-one-out the plain way: autocast around everything."""
+    """Leave-one-out with autocast around everything."""
     with evaluating(model), torch.no_grad():
         whole = run(model, x, y, CrossEntropy()).losses
         u = whole.new_zeros(x.ids.shape)

@@ -1,11 +1,10 @@
-"""What an FCL step on sentences costs: XE and FCL of the sentiment recipe, by the engine and by a plain eager loop.
+"""The cost of an FCL step on sentences: XE and FCL of the sentiment recipe, by the engine and by a plain eager loop.
 
     python benchmarks/sentiment.py --device cuda --out results/benchmarks/sentiment-h200.json
     python benchmarks/sentiment.py --phrases 2560 --width 64          # two cores
 
-Random word pieces in sentences as long as GLUE's phrases are, in batches of 128. Counting a forward as 1 and a backward
-as 2, XE costs 3; FCL has T sentences more, each without one token, and three views with their backward: T + 9. So FCL
-may cost
+Random word pieces in sentences as long as GLUE's phrases, in batches of 128. Counting a forward as 1 and a backward as
+2, XE costs 3; FCL adds T sentences, each without one token, and three views with their backward: T + 9. So FCL may cost
 
     1.3 * (T + 9) / 3   XE steps,   T the mean number of tokens.
 """
@@ -43,7 +42,7 @@ LENGTHS = [
 
 
 def phrases(count: int, device: torch.device) -> TokenLoader:
-    """Sentences of random pieces, with lengths drawn as above; all phrases have exactly those."""
+    """Sentences of random pieces with lengths drawn from LENGTHS; the whole set has exactly these lengths."""
     state = np.random.RandomState(0)
     lengths = np.repeat(np.arange(len(LENGTHS)) + 3, LENGTHS)
     lengths = state.permutation(lengths)[:count]
@@ -61,7 +60,7 @@ def by_engine(objective: Objective, data: TokenLoader, width: int) -> Callable[[
 
 
 def plainly(objective: Objective, data: TokenLoader, width: int) -> Callable[[int], object]:
-    """What one writes first: batches in any order, padded to their longest sentence, the counts asked of the device."""
+    """The simplest loop: batches in any order, padded to their longest sentence, which synchronises with the device."""
     model, device = network(data, width), data.labels.device
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=0.01)
     average, generator = Average(model, 0.999), torch.Generator(device)
@@ -90,7 +89,7 @@ def network(data: TokenLoader, width: int) -> torch.nn.Module:
 
 
 def steps_per_second(epoch: Callable[[int], object], data: TokenLoader, epochs: int) -> float:
-    """The first epoch, with every capture, is left out."""
+    """Steps per second without the first epoch, which captures."""
     epoch(0)
     wait(data.labels.device)
     begun = time.perf_counter()
@@ -115,7 +114,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.phrases < BATCH or arguments.width % HEADS:
         parser.error(
-            f"--phrases is at least a batch of {BATCH}, and --width a multiple of {HEADS}, the number of heads"
+            f"--phrases must be at least a batch, {BATCH}, and --width a multiple of the number of heads, {HEADS}"
         )
     device = torch.device(arguments.device)
     data = phrases(min(arguments.phrases, sum(LENGTHS)), device)

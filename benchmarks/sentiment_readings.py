@@ -1,16 +1,16 @@
-"""How far can the measure of section 4.1 be stretched? Other readings of "sensitivity" against human token scores.
+"""Other readings of "sensitivity" in section 4.1, compared with human token scores.
 
     python benchmarks/sentiment_readings.py runs/sentiment/xe/seed-00 runs/sentiment/fcl/seed-00
     python benchmarks/sentiment_readings.py --split dev --out readings.json      # the bag of words alone
 
-For every token of a sentence, all its pieces removed at once: the length by which the embedding moves, the same divided
-by the root of the number of pieces, the angle; by how much the margin between both logits, the probability and the loss
-change; and the margin of the token all alone. Beside them a reference without any network: logistic regression on the
-words of GLUE's phrases, and its weights |w|.
+For every token of a sentence, with all its pieces removed at once: the distance by which the embedding moves, the same
+divided by the root of the number of pieces, and the angle; the change of the margin between both logits, of the
+probability and of the loss; and the margin of the token alone. A reference without a network is included: logistic
+regression on the words of GLUE's phrases, and its weights |w|.
 
-Each against |score - 0.5|, as a mean over sentences and pooled, without the neutral tokens (the paper) and with them,
-and without the scores that are estimates. How often a network is right where the human scores of the tokens, added up,
-point to the label, and where they do not. And how many of the tokens are training phrases by themselves.
+Each is compared with |score - 0.5|, as a mean over sentences and pooled, without the neutral tokens (the paper) and
+with them, and without estimated scores. Also measured: the accuracy of a network where the sum of the human token
+scores points to the label, and where it does not; and how many of the tokens are training phrases by themselves.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def readings(model: Any, sentences: list[Sentence]) -> dict[str, Values]:
 
 @torch.no_grad()
 def right_by_sum(model: Any, sentences: list[Sentence]) -> dict[str, float]:
-    """Accuracy where the human scores of the tokens, added up, point to the label, and where they do not."""
+    """Accuracy where the sum of the human token scores points to the label, and where it does not."""
     right: dict[bool, list[bool]] = {True: [], False: []}
     for places, x, _, y in batches_of(sentences, 128):
         for place, answer, label in zip(places, model(x).argmax(1).tolist(), y.tolist(), strict=True):
@@ -78,7 +78,7 @@ def right_by_sum(model: Any, sentences: list[Sentence]) -> dict[str, float]:
 
 
 def known_before(sentences: list[Sentence]) -> dict[str, float]:
-    """Of the tokens that count: which are a training phrase by themselves, and which have an annotated score."""
+    """Of the tokens that count: how many are a training phrase by themselves, and how many have an annotated score."""
     phrases = [text.split() for text, _ in read_phrases(folder("sst2"))]
     single = {words[0] for words in phrases if len(words) == 1}
     marked = [
@@ -165,7 +165,7 @@ def trained(home: Path) -> Any:
     try:
         model.load_state_dict(final_weights_of(held))
     except RuntimeError:
-        raise SystemExit(f"{home} has another network than poise.recipes.sentiment.treebank") from None
+        raise SystemExit(f"{home} has a different network than poise.recipes.sentiment.treebank") from None
     return model.eval()
 
 

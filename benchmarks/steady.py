@@ -1,4 +1,4 @@
-"""A steady state, timed: numbers that are kept as they come, a meter of steps, and epochs without an end."""
+"""Steady-state timing: results that are saved as they are measured, a meter of steps, and very long epochs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMES = 40
 
 
 class Bench:
-    """Numbers by name, written as they come; those of an earlier call are kept, if it was made here."""
+    """Numbers by name, saved as they are measured; numbers of an earlier call are reused if they match this machine."""
 
     def __init__(self, device: torch.device, out: Path | None) -> None:
         here = {"cores": len(os.sched_getaffinity(0)), **surroundings(device)}
@@ -30,7 +30,7 @@ class Bench:
         self.device, self.out, self.found = device, out, before if same else {**here, "rates": {}}
 
     def rate(self, name: str, measure: Callable[[], float]) -> None:
-        """Images per second."""
+        """Measure images per second."""
         if name in self.found["rates"]:
             return
         if self.device.type == "cuda":
@@ -49,13 +49,14 @@ class Bench:
 
 
 class Enough(Exception):
-    """The time is over in the middle of an epoch."""
+    """The measurement is complete in the middle of an epoch."""
 
 
 @dataclass
 class Meter:
-    """Called after every step: after `warm` steps the clock starts, and stops after `least` seconds, both where a
-    round of so many steps is whole; then it raises Enough."""
+    """Call after every step. The clock starts after `warm` steps and stops after `least` seconds, both at the end of a
+    complete round of steps; then it raises Enough.
+    """
 
     device: torch.device
     batch: int
@@ -94,7 +95,9 @@ def streamed(device: torch.device, batch: int, workers: int, least: float) -> Me
 
 
 class Long:
-    """The pictures of a source, TIMES over: an epoch longer than any measurement, since its end stops the workers."""
+    """The pictures of a source, repeated TIMES times: an epoch that outlasts any measurement, since its end stops the
+    workers.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source, self.classes = source, source.classes
@@ -120,10 +123,10 @@ def wait(device: torch.device) -> None:
 
 
 def stop_after(seconds: int, place: str) -> None:
-    """At once: torch.compile would take an exception for a fault of its own, and tell of it at length."""
+    """Exit immediately on timeout: torch.compile would report an exception as its own failure."""
 
     def over(signal: int, frame: object) -> None:
-        print("the time is over: the same command measures what is left", flush=True)
+        print("time limit reached: run the same command to measure the rest", flush=True)
         rmtree(place, ignore_errors=True)
         os._exit(0)
 

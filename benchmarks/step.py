@@ -1,10 +1,10 @@
-"""What a training step costs: XE, FCL, FCL written the plain way; and our contrast beside pytorch-metric-learning's.
+"""The cost of a training step: XE, FCL, and FCL written plainly; and our contrast against pytorch-metric-learning's.
 
     python benchmarks/step.py                                        # 2 cores: LeNet, batch 128, float32
     python benchmarks/step.py --network resnet56 --batch 1024 --device cuda --bf16 --compile
 
 Times are medians of interleaved repetitions in one run on one machine; "device busy" is one step's. Counting a forward
-as 1, a backward to the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain way 11.
+as 1, a backward to the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain version 11.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fcl(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 def fcl_plainly(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """A pass of its own for the utility, then one forward each for x, near and far."""
+    """A separate pass for the utility, then one forward each for x, near and far."""
     image = x.detach().requires_grad_()
     (gradient,) = torch.autograd.grad(CrossEntropy()(model.head(model.embed(image)), y).sum(), image)
     low, high = FCL_STEP.select(gradient.abs().float())
@@ -51,7 +51,7 @@ STEPS = {"XE": xe, "FCL": fcl, "FCL, the plain way": fcl_plainly}
 
 
 def timed(work: Callable[[], object], device: torch.device, calls: int = 5) -> float:
-    """Milliseconds of one of several calls in a row, as training makes them: the device is never left waiting."""
+    """Milliseconds per call, over several consecutive calls as in training, so that the device does not wait."""
     begin = time.perf_counter()
     for _ in range(calls):
         work()
@@ -61,7 +61,7 @@ def timed(work: Callable[[], object], device: torch.device, calls: int = 5) -> f
 
 
 def medians(works: dict[str, Callable[[], object]], device: torch.device, repeats: int) -> dict[str, float]:
-    """The median time of each, taken in turns so that a drift of the machine meets all of them."""
+    """The median time of each, interleaved so that a drift of the machine affects all of them."""
     for work in works.values():
         for _ in range(3):
             work()
@@ -73,7 +73,7 @@ def medians(works: dict[str, Callable[[], object]], device: torch.device, repeat
 
 
 def busy(work: Callable[[], object], device: torch.device) -> float | None:
-    """Milliseconds of the device's own work in one call, however long the host takes to ask for it; CUDA only."""
+    """Milliseconds of device time in one call, without the host's overhead; CUDA only."""
     if device.type != "cuda":
         return None
     torch.cuda.synchronize()
@@ -125,7 +125,7 @@ def contrasts(batch: int, device: torch.device) -> dict[str, Callable[[], object
 
 
 def contrast_memory(batch: int, device: torch.device) -> dict[str, float]:
-    """The same, in MB at the peak; on CUDA only."""
+    """The peak memory of the same, in MB; CUDA only."""
     peaks = {}
     for name, work in contrasts(batch, device).items():
         torch.cuda.reset_peak_memory_stats()

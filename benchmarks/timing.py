@@ -1,4 +1,4 @@
-"""How the benchmarks take the time."""
+"""Timing for the benchmarks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def seconds(work: Callable[[], object], device: torch.device, repeats: int = 3) -> float:
-    """The best of a few, the device's work included."""
+    """The best of several repeats, including the device's work."""
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()

@@ -2,9 +2,9 @@
 
     python examples/audit_own_model.py
 
-Pictures of 20 x 20 pixels show a bright bar, standing or lying, in noise. In one of four a dot in the corner turns the
-answer round. One network learns with the dot in sight; the other never gets to see that corner. Both are audited by one
-call each: the second one ignores a detail that decides, and is told so.
+Images of 20 x 20 pixels show a bright bar, vertical or horizontal, in noise. In one image of four, a dot in the corner
+reverses the label. One network is trained with the dot visible; the other never sees that corner. Each is audited with
+one call: the second ignores a detail that decides, and its verdict reports that.
 """
 
 import tempfile

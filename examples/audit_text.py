@@ -1,10 +1,10 @@
-"""Audit a Hugging Face text classifier, made by code so that nothing is downloaded.
+"""Audit a Hugging Face text classifier, generated locally so that nothing is downloaded.
 
     pip install ".[cli,text,transformers]"
     python examples/audit_text.py
 
-A tiny BERT learns made-up reviews, is saved with its tokenizer as any model is, and is audited from that folder as on
-the command line:
+A tiny BERT learns made-up reviews, is saved with its tokenizer like any other model, and is audited from that folder as
+on the command line:
 
     poise audit FOLDER --data reviews.tsv --sentence "the plot was dull and the music lovely"
 """

@@ -4,8 +4,7 @@
     python examples/audit_vision.py torchvision
     python examples/audit_vision.py timm
 
-So that nothing is downloaded, the network learns coloured squares for a moment. With weights of your own, on the
-command line:
+To avoid downloads, the network is briefly trained on coloured squares. With your own weights, on the command line:
 
     poise audit torchvision:resnet50 --weights resnet50.safetensors --data photos/
 """
@@ -33,7 +32,7 @@ def squares(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def network(library: str) -> nn.Module:
     if library not in ("torchvision", "timm"):
-        sys.exit(f"{library!r} is no library of this example: say torchvision or timm")
+        sys.exit(f"{library!r} must be torchvision or timm")
     try:
         found = importlib.import_module(library)
     except Exception as error:  # it is missing, or does not fit this torch

@@ -3,9 +3,9 @@
     pip install ".[transformers]"
     python examples/huggingface_trainer.py
 
-A tiny BERT from its configuration learns made-up sentences, so that nothing is downloaded. With a tokenizer of your
-own, ask it for `return_special_tokens_mask=True` and keep that column (remove_unused_columns=False): special tokens are
-never chosen.
+A tiny BERT learns made-up sentences from its configuration, so that nothing is downloaded. With your own tokenizer,
+request `return_special_tokens_mask=True` and keep that column (remove_unused_columns=False): special tokens are never
+chosen.
 """
 
 import tempfile
@@ -37,7 +37,7 @@ class FCLTrainer(Trainer):
 
 
 def sentences(count: int) -> list[dict[str, Tensor]]:
-    """Words 3-40; those up to 10 are good, 11-17 are bad, the others mean nothing. The majority is the label."""
+    """Words 3-40; those up to 10 are good, 11-17 are bad, the others are neutral. The majority is the label."""
     rows = []
     generator = torch.Generator().manual_seed(0)
     for length in torch.randint(4, 12, (count,), generator=generator).tolist():

@@ -3,8 +3,8 @@
     pip install ".[lightning]"
     python examples/lightning_module.py
 
-Automatic optimisation, precision plugins, accumulation and logging work as for any loss. On several devices, negatives
-are gathered over all of them.
+Automatic optimisation, precision plugins, accumulation and logging work as with any loss. On several devices, negatives
+are gathered across all of them.
 """
 
 import lightning

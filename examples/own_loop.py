@@ -1,8 +1,8 @@
-"""FCL in a loop of your own: any model, five lines that matter (marked).
+"""FCL in your own loop: any model, five lines that matter (marked).
 
     python examples/own_loop.py
 
-The task: eight noisy features and one switch. Where the switch is on (one example in ten), feature 1 decides; elsewhere
+The task: eight noisy features and one switch. If the switch is on (one example in ten), feature 1 decides; otherwise
 feature 2 does. These settings are not the paper's.
 """
 

@@ -1,9 +1,9 @@
-"""FCL on a table of plain numbers, and what its model looks at: utility and sensitivity, column by column.
+"""FCL on tabular data, and what its model uses: utility and sensitivity, column by column.
 
     python examples/table.py
 
 A table of sensor readings: `pressure` decides in the rare rows where the `valve` is open, `flow` in all the others. The
-columns are on one scale (mean 0, deviation 1), so that one sigma fits them all: do this to a table of your own.
+columns have the same scale (mean 0, deviation 1), so that one sigma fits all of them: scale your own table, too.
 """
 
 import torch

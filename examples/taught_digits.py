@@ -1,9 +1,9 @@
-"""A recipe of your own: FCL on synthetic MNIST with the utility of a trained teacher instead of its own, or beside it.
+"""A custom recipe: FCL on synthetic MNIST with the utility of a trained teacher, instead of its own or mixed with it.
 
     poise data get mnist
     poise run examples/taught_digits.py --device cuda --fleet
 
-A recipe file has EXPERIMENT. This one takes a table that is there, and changes its methods; what is not named stays.
+A recipe file defines EXPERIMENT. This one takes an existing table and replaces its methods; all other settings stay.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ def trained(folder: Path) -> poise.LeNet:
     """The network of a finished run."""
     held = newest(folder, warn=print)
     if held is None:
-        raise ValueError(f"{folder} has no checkpoint")
+        raise ValueError(f"{folder} has no checkpoint: choose the folder of a finished run")
     network = poise.LeNet(num_classes=15)
     network.load_state_dict(weights_of(held))
     return network.eval().requires_grad_(False)

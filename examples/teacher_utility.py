@@ -1,4 +1,4 @@
-"""Utility from a teacher, in addition to the model's own (section 3, discussion): distillation of what matters.
+"""Utility from a teacher, mixed with the model's own (section 3, discussion): distillation of what matters.
 
     python examples/teacher_utility.py
 

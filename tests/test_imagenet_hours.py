@@ -69,7 +69,7 @@ def test_the_grid_is_six_methods_five_times() -> None:
 
 def test_a_measurement_that_was_cut_short_is_one_sentence() -> None:
     few = {name: rate for name, rate in rates().items() if "no graph" not in name}
-    with pytest.raises(SystemExit, match="no rate of XE by the engine without a graph: measure for longer"):
+    with pytest.raises(SystemExit, match="no rate of XE by the engine without a graph"):
         section(
             {"rates": few, "jpegs": {"count": 1, "mean_kb": 1.0}, "device": "", "cores": 1, "commit": "", **VERSIONS},
             16,
@@ -107,11 +107,11 @@ def ended(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:
 
 def test_a_file_that_is_wrong_is_one_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
     assert ended(monkeypatch, tmp_path / "nowhere.json") == 2
-    assert f"error: argument measured: {tmp_path}/nowhere.json is not there" in capsys.readouterr().err
+    assert f"error: argument measured: {tmp_path}/nowhere.json is not found" in capsys.readouterr().err
     for content, why in (("{", "Expecting property name"), ("[]", "it has no commit"), ('{"rates": {}}', "it has no")):
         (tmp_path / "x.json").write_text(content)
         end = str(ended(monkeypatch, tmp_path / "x.json"))
-        assert end.startswith(f"{tmp_path}/x.json is not what benchmarks/imagenet.py writes: ") and why in end
+        assert end.startswith(f"{tmp_path}/x.json was not written by benchmarks/imagenet.py: ") and why in end
 
 
 def test_the_page_is_written_between_its_marks_or_left(tmp_path: Path, monkeypatch, capsys) -> None:
@@ -123,5 +123,5 @@ def test_the_page_is_written_between_its_marks_or_left(tmp_path: Path, monkeypat
     assert text == f"before\n{BEGIN}\n\n{capsys.readouterr().out.strip()}\n\n{END}\nafter\n"
     for broken in ("before\nafter\n", f"{END}\n{BEGIN}\n"):
         page.write_text(broken)
-        assert "has no place for it" in str(ended(monkeypatch, MEASURED, "--write", page))
+        assert "has no marks" in str(ended(monkeypatch, MEASURED, "--write", page))
         assert page.read_text() == broken

@@ -165,12 +165,12 @@ def test_labels_are_integers_of_any_kind(dtype: torch.dtype) -> None:
     ],
 )
 def test_labels_of_another_shape_are_refused(y: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match=r"y is torch.* of shape .*: give classes, integers \[2\], or probabilities"):
+    with pytest.raises(ValueError, match=r"y must be classes, integers \[2\], or probabilities"):
         CrossEntropy()(torch.randn(2, 3), y)
 
 
 def test_a_list_of_labels_and_a_wrong_share_are_refused() -> None:
-    with pytest.raises(TypeError, match="y is a list: give a tensor"):
+    with pytest.raises(TypeError, match="y must be a tensor"):
         CrossEntropy()(torch.randn(2, 3), [0, 1])  # type: ignore[arg-type]
     for share in (-0.1, 1.5, float("nan")):
         with pytest.raises(

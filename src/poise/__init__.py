@@ -7,8 +7,7 @@ from poise.checks import TORCH, is_torch
 
 __version__ = "0.1.0"
 
-# Names are imported when they are asked for, so that the command line starts without torch; __init__.pyi is for readers
-# of types.
+# Names are imported on first use, so that the command line starts without torch; __init__.pyi is for type checkers.
 _HOMES = {
     "poise.auditing.audit": "audit",
     "poise.auditing.result": "Audit",

@@ -1,7 +1,4 @@
-"""Settings that are one of a few words, names among known ones, numbers, or switches.
-
-What to install where a package is missing.
-"""
+"""Checks of arguments and settings: choices, names, numbers and callables; and how to install a missing package."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ TORCH = "needs PyTorch, which is not installed: pip install torch (see https://p
 
 
 def is_torch(error: ModuleNotFoundError) -> bool:
-    """Whether it is torch that is missing."""
+    """Whether the missing module is torch."""
     return (error.name or "").partition(".")[0] == "torch"
 
 
@@ -27,13 +24,13 @@ def install(extra: str) -> str:
 
 
 def require_choice(name: str, value: str, *allowed: str) -> None:
-    """ValueError unless `value` is one of the allowed words."""
+    """ValueError unless `value` is one of the allowed strings."""
     if value not in allowed:
         raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
 
 
 def require_known(kind: str, name: str, names: Iterable[str]) -> None:
-    """ValueError, with the nearest of the names, unless it is one of them."""
+    """ValueError, with the closest match, unless `name` is one of the names."""
     if name not in (known := list(names)):
         lowered = {each.lower(): each for each in reversed(known)}
         near = lowered[get_close_matches(str(name).lower(), lowered, n=1, cutoff=0)[0]]
@@ -42,18 +39,18 @@ def require_known(kind: str, name: str, names: Iterable[str]) -> None:
 
 
 def require_folder_name(kind: str, name: str) -> None:
-    """ValueError unless a folder can be called so, and lies where it is made."""
+    """ValueError unless `name` can be the name of one folder."""
     if not name.strip(". ") or any(letter in name for letter in "/\\\0"):
-        raise ValueError(f"{kind} is called {name!r}: choose a name that a folder can have")
+        raise ValueError(f"{kind} is called {name!r}: choose a valid folder name, without / or \\")
 
 
 def is_whole(value: Any) -> bool:
-    """An int, Python's or numpy's; True, 3.0 and None are none."""
+    """Whether `value` is an int, Python's or numpy's; False for True, 3.0 and None."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def require_whole(name: str, value: Any, least: int | None = None) -> None:
-    """ValueError unless `value` is an int, and not below `least`."""
+    """ValueError unless `value` is an int and at least `least`."""
     if not is_whole(value) or (least is not None and value < least):
         bound = "" if least is None else f" of {least} or more"
         raise ValueError(f"{name}={value!r} must be a whole number{bound}")
@@ -70,34 +67,34 @@ def require_number(name: str, value: Any, least: float = -inf, above: float = -i
 
 
 def require_part(name: str, value: Any, *methods: str) -> None:
-    """TypeError unless `value` can be called and has these methods; a class is none of its objects."""
+    """TypeError unless `value` is a callable object, not a class, with these methods."""
     if isinstance(value, type):
-        raise TypeError(f"{name} is the class {value.__name__}: make one of it, {value.__name__}(...)")
+        raise TypeError(f"{name} is the class {value.__name__}: create an object, {value.__name__}(...)")
     if not callable(value) or not all(hasattr(value, method) for method in methods):
         also = "".join(f" and has {method}(...)" for method in methods)
         raise TypeError(f"{name}={value!r} must be an object that can be called{also}, not a {type(value).__name__}")
 
 
 def require_taking(name: str, value: Any, *arguments: str) -> None:
-    """TypeError unless `value` can be called with these; what has no signature is taken as it is."""
+    """TypeError unless `value` can be called with these arguments; callables without a signature pass."""
     with suppress(ValueError):
         try:
             signature(value).bind(*arguments)
         except TypeError:
             call = f"{name}({', '.join(arguments)})"
             raise TypeError(
-                f"{name}={value!r} is called as {call}, which a {type(value).__name__} does not take"
+                f"{name}={value!r} is called as {call}, but a {type(value).__name__} does not accept these arguments"
             ) from None
 
 
 def require_several(name: str, value: Any) -> None:
-    """TypeError unless `value` holds several things; a word is one."""
+    """TypeError for a single string or an object without items."""
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{name}={value!r} must be several things, such as [{value!r}], not a {type(value).__name__}")
+        raise TypeError(f"{name}={value!r} must be a list, such as [{value!r}], not a {type(value).__name__}")
 
 
 def require_wholes(name: str, values: Any, count: int, least: int) -> None:
-    """TypeError or ValueError unless `values` are as many whole numbers, and none below `least`."""
+    """TypeError or ValueError unless `values` holds exactly `count` ints, each at least `least`."""
     require_several(name, values)
     if not hasattr(values, "__len__") or len(values) != count:
         raise ValueError(f"{name}={values!r} must be {count} whole numbers")

@@ -1,10 +1,10 @@
-"""The contract: a classifier is an embedding phi and a discriminator h, f(x) = h(phi(x)) (section 2.1).
+"""The interface of classifiers: an embedding phi and a discriminator h, f(x) = h(phi(x)) (section 2.1).
 
-Anything with `embed` and `head` that is an nn.Module is a Classifier; `poise.split` makes one of any model.
+Any nn.Module with `embed` and `head` is a Classifier; `poise.split` makes one of any other model. This module runs
+classifiers for the objectives and measures: it checks the batch, finds the logits in the output, and restores every
+state that a pass changes.
 
 Axes: B examples, E embedding, L classes.
-
-The logits in what a model gives: alone, first of a tuple, or under their name.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from torch.nn.parameter import is_lazy
 from poise.losses import CrossEntropy, ExampleLoss, traced
 from poise.tokens import Input, Tokens, device_of, shape_of
 
-_RETURN = "let it return its logits, alone, as the first of a tuple, or under the name 'logits'"
+_RETURN = "it must return its logits: alone, first in a tuple, or under the name 'logits'"
 
 
 def logits_of(out: Any) -> Tensor:
-    """The logits in what a model gives; a TypeError says what it gives instead."""
+    """The logits in a model's output: alone, first in a tuple, or under the name 'logits'; else TypeError."""
     if isinstance(out, Tensor):
         return out
     held = _parts(out)
@@ -39,18 +39,18 @@ def logits_of(out: Any) -> Tensor:
     if len(tensors) == 1 or (isinstance(out, tuple | list) and 0 in tensors):
         return next(iter(tensors.values()))
     of = f" of {', '.join(map(str, held))}" if held else ""
-    raise TypeError(f"the model gives a {type(out).__name__}{of}: {_RETURN}")
+    raise TypeError(f"the model returned a {type(out).__name__}{of}: {_RETURN}")
 
 
 def both_classes(logits: Tensor) -> Tensor:
-    """[B, L]. One logit per example, [B, 1] or [B], is the log-odds of class 1: the 0 of class 0 goes before it."""
-    if logits.ndim == 1 and logits.is_floating_point():  # whole numbers would be classes
+    """[B, L]. One logit per example, [B, 1] or [B], is the log-odds of class 1; a logit of 0 is added for class 0."""
+    if logits.ndim == 1 and logits.is_floating_point():  # integers would be classes
         logits = logits[:, None]
     return F.pad(logits, (1, 0)) if logits.ndim == 2 and logits.shape[1] == 1 else logits
 
 
 def _parts(out: Any) -> dict[Any, Any]:
-    """By name or by place."""
+    """The parts of an output, by name or by position."""
     if isinstance(out, Mapping):
         return dict(out)
     if is_dataclass(out):
@@ -63,11 +63,11 @@ def _parts(out: Any) -> dict[Any, Any]:
     return {"logits": out.logits} if hasattr(out, "logits") else {}
 
 
-_SQUEEZED = "let it keep the axis of examples also for one of them, as flatten(1) does and squeeze() does not"
+_SQUEEZED = "keep the batch axis even for one example, with flatten(1) instead of squeeze()"
 
 
 class Classifier(Protocol):
-    """f = h after phi: `embed` is phi, `head` is h."""
+    """f = h(phi): `embed` is phi, `head` is h."""
 
     training: bool
 
@@ -92,10 +92,10 @@ class Classifier(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Forward:
-    """One pass through a classifier, with its graph: whoever is handed it need not run it again.
+    """One pass through a classifier with its graph, so that a utility need not run the model again.
 
     scaler  the torch.amp.GradScaler of a float16 run, which scales the loss before gradients are taken.
-    given   the utility [B, *D] that the user brings with this batch.
+    given   the utility [B, *D] that the user passes with this batch.
     """
 
     x: Input
@@ -116,37 +116,39 @@ def run(
     given: Tensor | None = None,
     exact_head: bool = False,
 ) -> Forward:
-    """One forward pass, checked: the batch fits the model and the loss gives one number per example.
+    """One forward pass; checks that the batch fits the model and that the loss gives one number per example.
 
-    exact_head  the head runs in the precision of the weights under autocast too, for differences of losses.
+    exact_head  run the head in the precision of the weights even under autocast, for differences of losses.
     """
     check_batch(model, x, y)
     if y is None:
-        raise TypeError("y is None: labels must be a tensor")
+        raise TypeError("y must be a tensor of labels, not None")
     if isinstance(loss, CrossEntropy):
         y = _labels(y)
         _check_classes(model, y)
     finite = _finite_rows(x) if isinstance(x, Tensor) and x.is_floating_point() else None
     with retainable():
         z = _embedded(model, x)
-        logits: Tensor = _exactly(model, z) if exact_head else model.head(z)
+        logits: Tensor = _full_precision_head(model, z) if exact_head else model.head(z)
     if logits.device != y.device:
-        raise ValueError(f"y is on {y.device}, the logits are on {logits.device}: move y there")
+        raise ValueError(f"y is on {y.device}, but the logits are on {logits.device}: move y to that device")
     if logits.ndim == 0 or len(logits) != len(y):
-        raise ValueError(f"the model gives logits {list(logits.shape)} for {len(y)} examples: {_SQUEEZED}")
+        raise ValueError(f"the model returned logits {list(logits.shape)} for {len(y)} examples: {_SQUEEZED}")
     if isinstance(loss, CrossEntropy) and y.ndim == 2 and y.shape != both_classes(logits).shape:
-        raise ValueError(f"y has probabilities {list(y.shape)}, the model gives logits {list(logits.shape)}")
+        raise ValueError(
+            f"y has probabilities {list(y.shape)}, must have the shape of the logits, {list(logits.shape)}"
+        )
     losses = loss(logits, y)
     if losses.shape != (len(y),):
         raise ValueError(
-            f"the loss must give one number per example, [{len(y)}], not {list(losses.shape)}: no reduction"
+            f"loss must return one number per example, [{len(y)}], not {list(losses.shape)}: use reduction='none'"
         )
     if finite is not None:
         losses = losses.where(finite, torch.nan)
     return Forward(x, z, logits, losses, scaler, given)
 
 
-def _exactly(model: Classifier, z: Tensor) -> Tensor:
+def _full_precision_head(model: Classifier, z: Tensor) -> Tensor:
     parameters = getattr(model.head, "parameters", model.parameters)()
     weight = next((p for p in parameters if p.is_floating_point()), z)
     with torch.autocast(z.device.type, enabled=False):
@@ -155,7 +157,7 @@ def _exactly(model: Classifier, z: Tensor) -> Tensor:
 
 
 def _embedded(model: Classifier, x: Input) -> Tensor:
-    """embed(x), which must let gradients through where x wants one."""
+    """embed(x); raise if x requires a gradient and the model blocks it."""
     try:
         z = model.embed(x)
     except IndexError as error:
@@ -163,56 +165,58 @@ def _embedded(model: Classifier, x: Input) -> Tensor:
     except RuntimeError as error:
         raise wrong_kind(x, error) from error
     if isinstance(x, Tensor) and x.requires_grad and torch.is_grad_enabled() and not z.requires_grad:
-        raise ValueError("the model gives no gradients to x: take no_grad, inference_mode and detach out of it")
+        raise ValueError("the model gives no gradients to x: remove no_grad, inference_mode and detach from it")
     return z
 
 
 def check_batch(model: Classifier, x: Input, y: Tensor | None = None) -> None:
-    """Raise for a batch that the model cannot take. Looks at shapes, kinds and places only, never at values; and once
-    for each model at whether head(embed(x)) is what it gives."""
+    """Raise for a batch that the model does not accept. Checks shapes, dtypes and devices, but not values.
+
+    On a model's first batch, also checks that head(embed(x)) equals its output.
+    """
     check_model(model)
     check_input(model, x)
     if y is not None and not isinstance(y, Tensor):
-        raise TypeError(f"y is a {_kind_of(y)}: labels must be a tensor, torch.as_tensor(y)")
+        raise TypeError(f"y must be a tensor of labels, not a {_kind_of(y)}: use torch.as_tensor(y)")
     if y is not None and (y.ndim == 0 or len(y) != len(x)):
-        raise ValueError(f"x has {len(x)} examples, y has shape {list(y.shape)}")
+        raise ValueError(f"y has shape {list(y.shape)}, must have one label for each of the {len(x)} examples of x")
     check_head(model, x)
 
 
 def check_model(model: Classifier) -> None:
-    """TypeError for what has no embed and head."""
+    """TypeError unless the model is an object with embed and head."""
     if isinstance(model, type) or not hasattr(model, "embed") or not hasattr(model, "head"):
         if isinstance(model, type):
             name = model.__name__
-            raise TypeError(f"the model is the class {name}: make one of it, poise.split({name}(...))")
-        raise TypeError(f"a {type(model).__name__} has no embed and head: use poise.split(model)")
+            raise TypeError(f"model must be an object, not the class {name}: use poise.split({name}(...))")
+        raise TypeError(f"model is a {type(model).__name__} without embed and head: use poise.split(model)")
 
 
 def check_kind(x: Input) -> None:
     """TypeError unless x is a tensor or Tokens."""
     if not isinstance(x, Tensor | Tokens):
         array = ": use torch.from_numpy(x)" if type(x).__module__ == "numpy" else ""
-        raise TypeError(f"x is a {_kind_of(x)}, it must be a tensor, or poise.Tokens for text{array}")
+        raise TypeError(f"x must be a tensor, or poise.Tokens for text, not a {_kind_of(x)}{array}")
 
 
 def check_input(model: Classifier | nn.Module, x: Input) -> None:
-    """Raise for an input of the wrong kind, shape, place or precision."""
+    """Raise for an input of the wrong type, shape, device or dtype."""
     check_kind(x)
     if not shape_of(x) or shape_of(x)[0] == 0:
-        raise ValueError(f"the batch is empty: x has shape {list(shape_of(x))}")
+        raise ValueError(f"x has shape {list(shape_of(x))}, must have at least one example")
     weight = next((p for p in model.parameters() if p.is_floating_point()), None)
     if weight is None:
         return
     if weight.is_meta:
         raise ValueError(
-            "the model's weights are on meta, without values: load them; or, if accelerate keeps them elsewhere, "
-            "accelerate.hooks.remove_hook_from_module(model, recurse=True) brings them back"
+            "the model's weights are on the meta device, without values: load them; or, if accelerate offloaded them, "
+            "restore them with accelerate.hooks.remove_hook_from_module(model, recurse=True)"
         )
     if weight.device != device_of(x):
-        raise ValueError(f"x is on {device_of(x)}, the model is on {weight.device}: move one of them")
+        raise ValueError(f"x is on {device_of(x)}, but the model is on {weight.device}: move one of them")
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.dtype == weight.dtype or _autocasting(x):
         return
-    if all(p.dtype != x.dtype for p in model.parameters()):  # one of several precisions may cast x itself
+    if all(p.dtype != x.dtype for p in model.parameters()):  # a model with several dtypes may cast x itself
         raise TypeError(f"x is {x.dtype}, the model's weights are {weight.dtype}: convert x, or use torch.autocast")
 
 
@@ -222,13 +226,14 @@ def _kind_of(value: object) -> str:
 
 
 def _labels(y: Tensor) -> Tensor:
-    """Classes [B], whole numbers of any kind, or probabilities [B, L], as cross-entropy takes them."""
+    """Labels as cross-entropy takes them: classes [B] in any integer dtype, or probabilities [B, L]."""
     whole = not y.is_floating_point()
     if whole and y.ndim == 1:
         return y.long()
     if whole or y.ndim != 2:
-        what = "y.argmax(1) makes them of one-hot rows" if whole and y.ndim == 2 and y.shape[1] > 1 else "convert y"
-        what = "y.flatten() drops an axis" if y.ndim == 2 and y.shape[1] == 1 else what
+        one_hot = whole and y.ndim == 2 and y.shape[1] > 1
+        what = "convert one-hot rows with y.argmax(1)" if one_hot else "convert y"
+        what = "drop the last axis with y.flatten()" if y.ndim == 2 and y.shape[1] == 1 else what
         raise ValueError(
             f"y is {y.dtype} {list(y.shape)}: labels must be whole numbers [{len(y)}], or probabilities "
             f"[{len(y)}, classes]; {what}"
@@ -237,14 +242,16 @@ def _labels(y: Tensor) -> Tensor:
 
 
 def _check_classes(model: Classifier, y: Tensor) -> None:
-    """Labels that a linear head does not know, before a pass moves the statistics of a batch norm. On the CPU only;
-    elsewhere, and behind other heads, the loss sees to it."""
+    """Raise for labels that a linear head does not have, before a pass updates batch-norm statistics.
+
+    On the CPU only; on other devices, and with other heads, the loss checks the labels.
+    """
     head = getattr(model, "last_layer", model.head)
     if y.device.type != "cpu" or not isinstance(head, nn.Linear) or traced(y):
         return
     classes = max(head.out_features, 2)
     if y.ndim == 2 and y.shape[1] != classes:
-        raise ValueError(f"y has probabilities {list(y.shape)}, the model has {classes} classes")
+        raise ValueError(f"y has probabilities {list(y.shape)}, but the model has {classes} classes")
     if y.ndim == 1:
         low, high = (int(end) for end in y.aminmax())
         if low < 0 or high >= classes:
@@ -253,65 +260,67 @@ def _check_classes(model: Classifier, y: Tensor) -> None:
 
 
 def wrong_kind(x: Input, error: RuntimeError) -> Exception:
-    """What to raise where a model fails: what it cannot do with x, if that is why."""
+    """The error to raise when a model fails: a clearer one if the dtype of x or a requires_grad is the cause."""
     if isinstance(x, Tensor) and not x.is_floating_point():
         advice = ": convert images with x.float() / 255" if x.dtype == torch.uint8 else ""
-        return TypeError(f"x is {x.dtype}, which this model does not take{advice} ({error})")
+        return TypeError(f"x is {x.dtype}, which this model does not accept{advice} ({error})")
     if "change requires_grad flags" in str(error):
         return ValueError(
-            "the model sets requires_grad on what it makes of x, so that x cannot have a gradient in train mode: use "
+            "the model sets requires_grad on what it computes from x, so x cannot have a gradient in train mode: use "
             "GradientUtility(own_forward=True), or freeze its first layers, as Wav2Vec2's freeze_feature_encoder() does"
         )
     return error
 
 
 def as_device(device: torch.device | str) -> torch.device:
-    """The device of this name; a sentence where there is none here."""
+    """The device of this name; ValueError if this machine does not have it."""
     if not isinstance(device, str | torch.device | int) or isinstance(device, bool):
         raise TypeError(f"device={device!r} must be a name such as 'cpu' or 'cuda', not a {type(device).__name__}")
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device={device!r} is not here: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"device={device!r} is not available: {str(error).splitlines()[0]}") from None
 
 
 def unknown_ids(model: Classifier | nn.Module, x: Input, error: IndexError) -> Exception:
-    """What to raise for an index that a model could not look up: its words, where ids are beyond them."""
+    """The error to raise for a failed table lookup: a clearer one if the ids or positions exceed the model's tables."""
     if not isinstance(x, Tokens) or x.ids.device.type != "cpu":
         return error
     tables = [module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)]
     known = f"tables of {', '.join(map(str, tables))} rows" if tables else "smaller tables"
     return ValueError(
-        f"ids go from {int(x.ids.min())} to {int(x.ids.max())} at {x.ids.shape[1]} positions, but the model has "
+        f"x has ids from {int(x.ids.min())} to {int(x.ids.max())} at {x.ids.shape[1]} positions, but the model has "
         f"{known} for ids and positions: use the tokenizer of this model"
     )
 
 
-_whole: WeakSet[nn.Module] = WeakSet()
+_checked: WeakSet[nn.Module] = WeakSet()
 
 
 def check_head(model: Classifier | nn.Module, x: Input) -> None:
-    """Once for each model: head(embed(x)) is what the model gives. One with a `check_head` sees to it itself."""
+    """Check, once per model, that head(embed(x)) equals its output. A model with its own `check_head` checks itself."""
     own = getattr(model, "check_head", None)
     if own is not None:
         own(x)
-    elif isinstance(model, nn.Module) and model not in _whole and may_look() and _is_whole(model, x):
-        _whole.add(model)
+    elif isinstance(model, nn.Module) and model not in _checked and may_look() and _head_matches(model, x):
+        _checked.add(model)
 
 
 def may_look() -> bool:
-    """Whether values can be looked at: not while a graph is traced or captured, nor under vmap."""
+    """Whether tensor values may be read: not while a graph is traced or captured, nor under vmap."""
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
     return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
 @contextmanager
-def unnoticed(
+def without_side_effects(
     model: Classifier | nn.Module, x: Input, mode: Callable[[Any], AbstractContextManager[None]] | None = None
 ) -> Iterator[None]:
-    """The model in eval mode, or another, without gradients; what was compiled runs as it was before, for two examples
-    would have it compiled again; random numbers that are drawn inside are not missed outside."""
+    """The model in eval mode, or in another `mode`, without gradients. Random states are restored.
+
+    Compiled parts run uncompiled: passes on two examples would trigger a recompilation.
+    """
     place = device_of(x)
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng([place] if place.type == "cuda" else []))
@@ -324,9 +333,8 @@ def unnoticed(
 
 
 @contextmanager
-def apart(model: Classifier | nn.Module) -> Iterator[None]:
-    """Buffers that a pass writes, in place or anew, are as they were after it, and so are random numbers: passes one
-    after the other draw the same."""
+def restoring_buffers(model: Classifier | nn.Module) -> Iterator[None]:
+    """Restore the model's buffers and the random states afterwards, so that successive passes draw the same numbers."""
     modules = [module for module in model.modules() if not isinstance(module, torch.jit.ScriptModule)]
     owned = [(module._buffers, dict(module._buffers)) for module in modules]
     clones = {id(b): b.clone() for _, own in owned for b in own.values() if b is not None and not is_lazy(b)}
@@ -341,51 +349,59 @@ def apart(model: Classifier | nn.Module) -> Iterator[None]:
             buffers.update(own)
 
 
-def _is_whole(model: Any, x: Input) -> bool:
-    """Whether it was seen that head(embed(x)) is what the model gives, on two examples, or on all if it takes no two of
-    them; a ValueError where it is not. A model that cannot be called as a whole is its embed and head."""
-    with unnoticed(model, x):
+def _head_matches(model: Any, x: Input) -> bool:
+    """Whether head(embed(x)) was compared with the model's output; ValueError if they differ.
+
+    The comparison runs on two examples, or on all if the model does not accept two of them. A model that cannot be
+    called as a whole passes if embed and head run.
+    """
+    with without_side_effects(model, x):
         for some in (x[:2], x):
-            whole, made = (_tried(model, run, some) for run in (model, lambda x: model.head(model.embed(x))))
+            whole, made = (_logits_or_none(model, run, some) for run in (model, lambda x: model.head(model.embed(x))))
             if whole is not None and (made is None or not alike(made, whole)):
                 raise ValueError(
-                    f"head(embed(x)) is not what this {type(model).__name__} gives: its embed must lead up to its "
-                    "head, or else name the last layer: poise.split(model, head=...)"
+                    f"head(embed(x)) differs from the output of this {type(model).__name__}: embed must return the "
+                    "input of head; or name the last layer, poise.split(model, head=...)"
                 )
             if made is not None:
                 return True
     return False
 
 
-def _tried(model: Any, run: Any, x: Input) -> Tensor | None:
+def _logits_or_none(model: Any, run: Any, x: Input) -> Tensor | None:
     try:
-        with apart(model):
+        with restoring_buffers(model):
             return logits_of(run(x))
-    except Exception:  # a pass that is needed will raise it again
+    except Exception:  # the real pass will raise the error again
         return None
 
 
 def alike(made: Tensor, whole: Tensor, precision: torch.dtype = torch.float32) -> bool:
-    """Equal but for the rounding of two passes, of which one was of this precision."""
+    """Equal up to the rounding of two passes, one of which had this precision."""
     share = 3e-2 if precision in (torch.float16, torch.bfloat16) else 1e-3
     slack = share * whole.float().nan_to_num(0, 0, 0).abs().max().item()
     return made.shape == whole.shape and made.float().allclose(whole.float(), atol=slack, equal_nan=True)
 
 
 def _finite_rows(x: Tensor) -> Tensor:
-    """[B] which examples are finite. On the CPU one that is not raises; elsewhere, where looking would stall the
-    device, its loss becomes NaN: a network that saturates would hide it and give NaN gradients."""
+    """[B] which examples are finite.
+
+    On the CPU, raise for one that is not. On other devices, where reading a value would stall the device, the caller
+    turns its loss into NaN: a saturated network would hide the error and return NaN gradients.
+    """
     finite = x.detach().reshape(len(x), -1).isfinite().all(1)
     if x.device.type == "cpu" and not torch.compiler.is_compiling() and not finite.all():
-        raise ValueError(f"x has a value that is not finite in example {int((~finite).nonzero()[0])}")
+        raise ValueError(f"x must be finite, but example {int((~finite).nonzero()[0])} has a value that is not finite")
     return finite
 
 
 def leaf(x: Input) -> Tensor:
-    """A tensor with the values of x that gathers a gradient of its own, so that x is left alone."""
+    """A tensor with the values of x that collects its own gradient; x is left unchanged."""
     check_kind(x)
     if isinstance(x, Tokens):
-        raise TypeError("Tokens have no gradient: use RemovalUtility or RemovalSensitivity, or give x as floats")
+        raise TypeError(
+            "x are Tokens, which have no gradient: use RemovalUtility or RemovalSensitivity, or pass floats"
+        )
     if not x.is_floating_point():
         raise TypeError(f"x is {x.dtype}, but a gradient needs floats: convert images with x.float() / 255")
     return (x.clone() if x.is_inference() else x.detach()).requires_grad_()
@@ -393,22 +409,24 @@ def leaf(x: Input) -> Tensor:
 
 @contextmanager
 def retainable() -> Iterator[None]:
-    """A compiled graph that is built inside, and used inside for the first time, may be used again: by default
-    torch.compile lets a backward pass overwrite what the forward pass kept. Needed around both."""
+    """Let a compiled graph that is built and first used inside be used again.
+
+    By default, torch.compile lets the backward pass overwrite the buffers of the forward pass. Wrap both passes.
+    """
     with torch._functorch.config.patch(donated_buffer=False):
         yield
 
 
 _BACKWARD_FAULTS = {
-    "use_reentrant": "no gradient goes through checkpoints with use_reentrant=True here: let the model use "
+    "use_reentrant": "the model uses checkpoints with use_reentrant=True, which block this gradient: set "
     "use_reentrant=False",
-    "cudnn RNN backward": "cuDNN's recurrent layers have no backward pass in eval mode: give the objective "
+    "cudnn RNN backward": "cuDNN's recurrent layers have no backward pass in eval mode: set the objective's "
     'statistics="batch", or run under torch.backends.cudnn.flags(enabled=False)',
 }
 
 
 def gradient_of(total: Tensor, inputs: Sequence[Tensor], retain_graph: bool = False) -> tuple[Tensor | None, ...]:
-    """d total / d inputs, None where nothing depends on them; no .grad is touched."""
+    """d total / d inputs, None for inputs that total does not depend on; .grad is not changed."""
     try:
         with retainable():
             return torch.autograd.grad(total, inputs, retain_graph=retain_graph, allow_unused=True)
@@ -419,14 +437,14 @@ def gradient_of(total: Tensor, inputs: Sequence[Tensor], retain_graph: bool = Fa
 
 @contextmanager
 def gradients() -> Iterator[None]:
-    """Gradients flow inside, whatever the caller has switched off."""
+    """Enable gradients, even under no_grad or inference_mode."""
     with torch.inference_mode(False), torch.enable_grad():
         yield
 
 
 @contextmanager
 def evaluating(model: Classifier | nn.Module) -> Iterator[None]:
-    """The model in eval mode: running statistics, used and left alone; no dropout. Each module's mode comes back."""
+    """The model in eval mode: running statistics are used but not updated, and dropout is off. Restores each mode."""
     training = [module for module in model.modules() if module.training]
     try:
         for module in training:
@@ -439,7 +457,7 @@ def evaluating(model: Classifier | nn.Module) -> Iterator[None]:
 
 @contextmanager
 def untracked(model: Classifier) -> Iterator[None]:
-    """The model in the mode it is in, with the running statistics of its batch norms left alone."""
+    """The model in its current mode, without updates of the running statistics of its batch norms."""
     with ExitStack() as stack:
         for module in model.modules():
             if isinstance(module, nn.modules.batchnorm._NormBase) and module.training and module.track_running_stats:

@@ -1,4 +1,4 @@
-"""Processes: who we are, and tensors of all of them with the gradient of all of them."""
+"""Distributed training: rank and world size, collectives, and a gather with gradients from all processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 T = TypeVar("T")
 _groups: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-_PATIENCE = timedelta(hours=1)  # the others wait where the first process measures and writes alone
+_PATIENCE = timedelta(hours=1)  # the others wait while the first process measures and writes
 
 
 def world_size() -> int:
@@ -26,7 +26,7 @@ def rank() -> int:
 
 
 def start(device: str) -> torch.device:
-    """Join the processes that torchrun started, if it did; the device of this one."""
+    """Join the process group if torchrun started this process; return the process's device."""
     if "RANK" not in os.environ:
         return torch.device(device)
     _require_fresh_store()
@@ -37,10 +37,12 @@ def start(device: str) -> torch.device:
 
 
 def _require_fresh_store() -> None:
-    """torchrun keeps one store over its restarts: workers find the addresses of dead ones there, and never meet."""
+    """Raise if a restarted worker would reuse torchrun's store, where it would find dead workers and hang."""
     kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     if kept and int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0:
-        raise ValueError("--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in torchrun's environment: set it")
+        raise ValueError(
+            "--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the environment of torchrun: set it"
+        )
 
 
 def stop() -> None:
@@ -49,12 +51,12 @@ def stop() -> None:
 
 
 def lost_another(error: RuntimeError) -> bool:
-    """Whether this is what a backend says when a process is gone in the middle of an exchange."""
+    """Whether a backend raised this because a process died during a collective."""
     return world_size() > 1 and (isinstance(error, dist.DistError) or "peer" in str(error) or "gloo" in str(error))
 
 
 def share(value: T) -> T:
-    """What the first process says, in all of them."""
+    """The value of the first process, in all processes."""
     if world_size() == 1:
         return value
     box = [value]
@@ -63,7 +65,7 @@ def share(value: T) -> T:
 
 
 def agreed(value: Any) -> bool:
-    """Whether all processes say the same."""
+    """Whether all processes have the same value."""
     if world_size() == 1:
         return True
     said: list[Any] = [None] * world_size()
@@ -72,7 +74,7 @@ def agreed(value: Any) -> bool:
 
 
 def union(held: dict[str, str]) -> dict[str, str]:
-    """What any process holds, in all of them; asked for by all."""
+    """The union of the entries of all processes, in all of them; every process must call this."""
     if world_size() == 1:
         return held
     said: list[Any] = [None] * world_size()
@@ -81,22 +83,25 @@ def union(held: dict[str, str]) -> dict[str, str]:
 
 
 def as_first(tensors: Iterable[Tensor]) -> None:
-    """Tensors in place, with the values that they have in the first process."""
+    """Overwrite the tensors, in place, with their values in the first process."""
     if world_size() > 1:
         for tensor in tensors:
             dist.broadcast(tensor, 0)
 
 
 def sum_over_processes(x: Tensor) -> Tensor:
-    """x in place, summed."""
+    """Sum x over all processes, in place."""
     if world_size() > 1:
         dist.all_reduce(x)
     return x
 
 
 def mean_over_processes(x: Tensor) -> Tensor:
-    """The mean of x, added up by rank and in double precision: the mean of a part is the part of the mean (not so where
-    an all-reduce adds in an order that depends on place and length), and the mean of equal values is the value."""
+    """The mean of x over all processes, added by rank and in double precision.
+
+    The mean of a part equals the part of the mean, and the mean of equal values equals the value. An all-reduce
+    guarantees neither, since its order of addition depends on position and length.
+    """
     if world_size() == 1:
         return x
     parts = gather(x)[0].double().chunk(world_size())
@@ -104,12 +109,12 @@ def mean_over_processes(x: Tensor) -> Tensor:
 
 
 def gather(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of all processes, in order of rank, and where our own rows are among them.
+    """The rows of all processes, in order of rank, and the positions of our own rows among them.
 
     x [B, E], the same B in every process  →  pool [world_size * B, E], own [B].
 
-    The gradient of a pooled row is the sum of its gradients in all processes. So where every process minimises the
-    mean over its own rows and DDP averages the gradients, they are those of one process with all the rows.
+    The gradient of a pooled row is the sum of its gradients in all processes. If every process minimises the mean over
+    its own rows and DDP averages the gradients, they therefore equal those of one process with all the rows.
     """
     _require_equal(len(x), x.is_cuda)
     own = torch.arange(len(x), device=x.device) + rank() * len(x)
@@ -117,21 +122,23 @@ def gather(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _require_equal(batch: int, on_gpu: bool) -> None:
-    """Raise in every process if their batches differ: the backends would abort, or wait for ever. The sizes go from CPU
-    to CPU, so that no device has to stop for them."""
+    """Raise in every process if batch sizes differ, since the backends would abort or hang.
+
+    The sizes are exchanged between CPUs, so that no device has to synchronise.
+    """
     looking = not torch.compiler.is_compiling() and not (on_gpu and torch.cuda.is_current_stream_capturing())
     if world_size() > 1 and looking:
         sizes = [torch.zeros(1, dtype=torch.long) for _ in range(world_size())]
         dist.all_gather(sizes, torch.tensor([batch]), group=_between_cpus())
         if len({int(size) for size in sizes}) > 1:
             raise ValueError(
-                f"the processes have batches of {', '.join(str(int(size)) for size in sizes)} examples: give each as "
-                "many, by drop_last=True or a DistributedSampler"
+                f"the processes have batches of {', '.join(str(int(size)) for size in sizes)} examples, but need equal "
+                "ones: use drop_last=True or a DistributedSampler"
             )
 
 
 def _between_cpus() -> Any:
-    """A group of all processes for tensors on the CPU, released with the processes' own."""
+    """A group of all processes for tensors on the CPU; it ends with the process group."""
     world: Any = dist.group.WORLD
     if "gloo" in dist.get_backend(world):
         return world

@@ -1,14 +1,14 @@
-"""What a user can get wrong with an audit, each in one sentence that says what to do.
-
-What can go wrong with data, each with one sentence that says what to do.
+"""The errors that Poise raises for problems with data, training and audits; each message says what to do.
 
 DataError
-├── DataNotFound     a set is not here, and no way led to it; also a FileNotFoundError
-├── DataMismatch     what arrived is not what it should be: digest, shape or count
-├── DataUnsafe       a pickle or an archive that asks for more than data
-└── CacheError       the cache itself cannot be written
-
-What can go wrong in training, said in a sentence.
+├── DataNotFound     a data set is missing and no source has it; also a FileNotFoundError
+├── DataMismatch     the data have the wrong digest, shape or count
+├── DataUnsafe       a pickle or an archive that contains more than data
+└── CacheError       the cache cannot be written
+TrainingError
+├── NotFinite        a part of the loss is NaN or infinite
+└── OutOfTime        the time limit of a run is over
+AuditError           a model, data or a condition that an audit does not support
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ class DataError(Exception):
 
 
 class DataNotFound(DataError, FileNotFoundError):
-    """A set that is nowhere to be found; the message lists where we looked."""
+    """A data set was not found; the message lists where we looked."""
 
 
 class DataMismatch(DataError):
-    """Data that are not the ones expected; nothing of them is kept."""
+    """The data differ from the expected data; nothing is stored."""
 
 
 class CacheError(DataError):
-    """A cache that is full, read-only or not a folder: no other way would help."""
+    """The cache is full, read-only or not a folder; trying another source does not help."""
 
 
 class DataUnsafe(DataError):
-    """An archive that leaves its folder, or a pickle that names anything but numpy arrays."""
+    """An archive with paths outside its folder, or a pickle that names anything except numpy arrays."""
 
 
 def printable(said: object) -> str:
@@ -41,11 +41,11 @@ def printable(said: object) -> str:
 
 
 class TrainingError(Exception):
-    """A run cannot go on; the message says where it stands and what to do."""
+    """A run cannot continue; the message says how far it got and what to do."""
 
 
 class NotFinite(TrainingError):
-    """A part of the loss is NaN or infinite: it is the settings that are wrong; `place` is the run's in a fleet."""
+    """A part of the loss is NaN or infinite, because of the settings; `place` is the run's position in a fleet."""
 
     def __init__(self, message: str, place: int | None = None) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class NotFinite(TrainingError):
 
 
 class OutOfTime(TrainingError):
-    """The time that a run was given is over; its checkpoint is kept."""
+    """The time limit of a run is over; its checkpoint is saved."""
 
 
 def out_of_time(after: str) -> OutOfTime:
@@ -62,4 +62,4 @@ def out_of_time(after: str) -> OutOfTime:
 
 
 class AuditError(Exception):
-    """A model, data or a condition that an audit cannot work with."""
+    """A model, data or a condition that an audit does not support."""

@@ -1,14 +1,14 @@
 """Losses: one number per example.
 
-Any callable (logits [B, L], y) → [B] is a loss. It is per example because utility is (Definition 1), and the batch is
-averaged by the objective. CrossEntropy is the paper's, with the minus sign that its text drops.
+Any callable (logits [B, L], y) → [B] is a loss. It is per example because utility is (Definition 1); the objective
+averages over the batch. CrossEntropy is the paper's, with the minus sign that its text drops.
 
-Of hard labels, cross-entropy is computed from the margin, and not from the probability p_y of the label:
+For hard labels, cross-entropy is computed from the margin, and not from the probability p_y of the label:
 
     m = log sum_{c != y} exp(f_c) - f_y,   loss = log(1 + e^m),   d loss / d f_y = -(1 - p_y) = -sum_{c != y} p_c
 
-In float32 a p_y of 1 - 1e-8 is 1, and with it the loss and the label's part of the gradient would be 0, so that utility
-would rank features by what is left. The sum over the other classes does not cancel: both stay exact down to 1e-38.
+In float32 a p_y of 1 - 1e-8 is 1. The loss and the label's part of the gradient would then be 0, and utility would rank
+features by the rest of the gradient. The sum over the other classes does not cancel: both stay exact down to 1e-38.
 
 Axes: B examples, L classes.
 """
@@ -62,28 +62,28 @@ class CrossEntropy:
 
 
 def _check(logits: Tensor, y: Tensor) -> None:
-    """Kinds and shapes only."""
+    """Raise for wrong types and shapes; values are not checked."""
     for name, given in (("logits", logits), ("y", y)):
         if not isinstance(given, Tensor):
-            raise TypeError(f"{name} is a {type(given).__name__}: give a tensor")
+            raise TypeError(f"{name} must be a tensor, not a {type(given).__name__}")
     if logits.ndim != 2 or not logits.is_floating_point() or not logits.shape[1]:
-        raise ValueError(f"logits are {logits.dtype} of shape {list(logits.shape)}: give floats, [B, L]")
+        raise ValueError(f"logits must be floats [B, L], got {logits.dtype} {list(logits.shape)}")
     batch, classes = len(logits), max(logits.shape[1], 2)
     if tuple(y.shape) != ((batch, classes) if y.is_floating_point() else (batch,)) or y.is_complex():
         raise ValueError(
-            f"y is {y.dtype} of shape {list(y.shape)}: give classes, integers [{batch}], "
-            f"or probabilities, floats [{batch}, {classes}]"
+            f"y must be classes, integers [{batch}], or probabilities, floats [{batch}, {classes}], "
+            f"got {y.dtype} {list(y.shape)}"
         )
 
 
 def _from_margin(logits: Tensor, y: Tensor) -> Tensor:
     """log(1 + e^m) [B] of logits [B, L] and classes [B, 1]."""
-    if traced(logits):  # torch.compile fuses the formula as it stands; vmap has rules for its parts
+    if traced(logits):  # torch.compile fuses this formula; vmap has rules for its parts
         own, others = logits.gather(1, y), logits.scatter(1, y, -torch.inf)
         alone = others.isneginf().all(1, keepdim=True)  # the loss is 0, and the gradient of -inf - -inf would be NaN
         margin = others.masked_fill(alone, 0.0).logsumexp(1, keepdim=True) - own
         found = F.softplus(margin, threshold=80).masked_fill(alone, 0.0)
-        return found.masked_fill(own.isposinf(), torch.nan).squeeze(1)  # as without the margin: an overflow shows
+        return found.masked_fill(own.isposinf(), torch.nan).squeeze(1)  # an overflow gives NaN, as without the margin
     losses: Tensor = _FromMargin.apply(logits, y)[0]  # type: ignore[no-untyped-call]
     return losses
 
@@ -116,7 +116,7 @@ class _FromMargin(torch.autograd.Function):
         if grads[0] is None:
             return None, None
         logits, y, slopes = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient will be differentiated itself
+        if torch.is_grad_enabled():  # the gradient will be differentiated again
             slopes = _slopes(logits, y)
         return grads[0][:, None] * slopes, None
 
@@ -132,20 +132,23 @@ def _triton() -> bool:
 
 
 def _slopes(logits: Tensor, y: Tensor) -> Tensor:
-    """d loss / d logits [B, L] as operations that can be differentiated again."""
+    """d loss / d logits [B, L], from operations that can be differentiated again."""
     others = logits.softmax(1).scatter(1, y, 0.0)
     return others.scatter(1, y, -others.sum(1, keepdim=True))
 
 
 def _require_probabilities(y: Tensor) -> None:
-    """ValueError for negative ones and NaN; on the CPU only, where looking is cheap."""
+    """ValueError for negative probabilities and NaN; on the CPU only, where reading values is cheap."""
     if y.device.type == "cpu" and not traced(y) and not (y >= 0).all():
-        raise ValueError("y has a probability that is negative or not a number: give floats of 0 or more")
+        raise ValueError("y has a probability that is negative or NaN: probabilities must be 0 or more")
 
 
 def _known_classes(y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
-    """Classes to look up, and where they are those of y. On the CPU an unknown class raises; elsewhere, where looking
-    would stall the device and torch would kill its context, the example's loss becomes NaN."""
+    """Classes to look up, and a mask of those that are valid in y.
+
+    On the CPU, raise for an unknown class. On other devices, where reading a value would stall the device and an
+    invalid index would destroy its context, the example's loss becomes NaN.
+    """
     classes = y.clamp(0, num_classes - 1)
     inside = classes == y
     if y.device.type == "cpu" and not traced(y) and not inside.all():
@@ -154,5 +157,5 @@ def _known_classes(y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
 
 
 def traced(tensor: Tensor) -> bool:
-    """Inside torch.compile or a transform of torch.func, where values cannot be looked at."""
+    """Whether the code runs inside torch.compile or a transform of torch.func, where values cannot be read."""
     return torch.compiler.is_compiling() or is_functorch_wrapped_tensor(tensor)

@@ -1,9 +1,9 @@
-"""Cross-entropy from the margin in one Triton kernel: a row of logits is read once, its loss and slopes are written.
+"""Cross-entropy from the margin in one Triton kernel, which reads a row of logits once and writes its loss and slopes.
 
     m = log sum_{c != y} exp(f_c) - f_y,   loss = log(1 + e^m),   slopes_c = s(m) exp(f_c) / sum_{d != y} exp(f_d)
 
-with s(m) = 1 / (1 + e^-m), and slopes_y = -s(m). In single operations these are nine small kernels, more than a step of
-a small network can hide.
+with s(m) = 1 / (1 + e^-m), and slopes_y = -s(m). As separate operations these are nine small kernels, which take longer
+than a step of a small network can hide.
 
 Axes: B examples, L classes.
 """
@@ -36,11 +36,11 @@ def _of_a_row(logits, y, losses, slopes, classes, width: tl.constexpr):
     own = c == tl.load(y + row)
     others = tl.where(own, -float("inf"), f)
     top = tl.max(others, 0)
-    top = tl.where(top == -float("inf"), 0.0, top)  # where all others are excluded, their sum is 0
+    top = tl.where(top == -float("inf"), 0.0, top)  # if all others are excluded, their sum is 0
     e = tl.exp(others - top)
     total = tl.sum(e, 0)
     margin = top + tl.log(total) - tl.sum(tl.where(own, f, 0.0), 0)
-    u = tl.exp(-tl.abs(margin))  # of 0 to 1
+    u = tl.exp(-tl.abs(margin))  # in [0, 1]
     wrong = tl.where(margin < 0, u, 1.0) / (1.0 + u)
     near_1 = 1.0 + u
     rest = tl.where(near_1 == 1.0, u, tl.log(near_1) * (u / tl.where(near_1 == 1.0, 1.0, near_1 - 1.0)))  # log(1 + u)

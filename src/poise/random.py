@@ -16,7 +16,7 @@ _BLOCK = 2**15  # numbers that stay in a processor's cache from one operation to
 
 
 class Stream:
-    """Random numbers named by a seed and any number of labels; it moves on with every draw."""
+    """Random numbers named by a seed and any number of labels; every draw advances the stream."""
 
     def __init__(self, seed: int, *labels: object) -> None:
         name = "/".join(str(part) for part in (seed, *labels))
@@ -47,7 +47,7 @@ class Stream:
 
 
 def _mix(numbers: np.ndarray, key: np.uint64) -> None:
-    """The numbers i of a stream's draws, from 1 on, become the draws, in place."""
+    """Turn the positions i of a stream, starting at 1, into its numbers, in place."""
     with np.errstate(over="ignore"):
         numbers *= _GOLDEN
         numbers += key

@@ -3,11 +3,11 @@
     Constant     value
     Ramp         0 before `start`, then a line up to `peak` over `length` steps; length 0 is a switch
     Steps        a line up to `peak` over `warmup` steps; times `factor` at each milestone
-    Exponential  initial * rate ** (number of whole periods of `every` steps)
-    Cosine       a line up to `peak` over `warmup` steps; then half a wave of a cosine, down to 0 at the last step
+    Exponential  initial * rate ** (number of complete periods of `every` steps)
+    Cosine       a line up to `peak` over `warmup` steps; then half a cosine wave, down to 0 at the last step
 
-One clock: the optimizer step. Recipes turn epochs into steps where they are written. A schedule of learning rates
-drives any torch optimizer built with lr=1: `torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)`.
+Every schedule counts optimizer steps; recipes convert epochs to steps. A schedule of learning rates works with any
+torch optimizer built with lr=1: `torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Exponential:
-    """initial * rate ** (step // every): one drop per `every` steps, as a rate per epoch has it."""
+    """initial * rate ** (step // every): multiplies by `rate` once per `every` steps, such as once per epoch."""
 
     initial: float
     rate: float
@@ -125,7 +125,7 @@ class Cosine:
 
 
 def _require_step(step: int) -> None:
-    if type(step) is not int or step < 0:  # what is known at a glance costs nothing
+    if type(step) is not int or step < 0:  # skip the full check in the common case
         require_whole("step", step, least=0)
 
 
@@ -134,7 +134,7 @@ def as_schedule(value: float | Schedule) -> Schedule:
 
 
 def moves(schedule: Schedule) -> bool:
-    """Whether its value depends on the step; of a schedule that is not ours nobody knows, so it does."""
+    """Whether the value depends on the step; True for schedules of unknown classes."""
     return not (
         isinstance(schedule, Constant) or (isinstance(schedule, Ramp) and schedule.start == schedule.length == 0)
     )

@@ -1,4 +1,4 @@
-"""What a model reads: a float tensor, or Tokens (the discrete case of Definitions 1 and 2).
+"""Model inputs: a float tensor, or Tokens (the discrete case of Definitions 1 and 2).
 
 A feature is one value of a float tensor [B, *D], or one removable token of a sentence [B, T].
 
@@ -25,13 +25,13 @@ class Tokens:
     """A batch of sentences, padded on either side.
 
     ids      [B, T] integers, one per position.
-    mask     [B, T] True where a token stands; False is padding, or a token that was removed.
-    special  [B, T] True where a token stands that is not a feature, such as [CLS] and [SEP]:
+    mask     [B, T] True for a token; False for padding and for a removed token.
+    special  [B, T] True for a token that is not a feature, such as [CLS] and [SEP]:
              it is never chosen and never removed. None: there are no such tokens.
-    pad      the id that stands where nothing stands; some models look for it.
-    most     no sentence has more features than this. Whoever knows it spares the device a stop: what removes tokens one
-             by one then has shapes that do not depend on values, as a CUDA graph needs them.
-    gaps     [B, T] True where a token was hidden and its place kept: a model that counts positions by looking for
+    pad      the id of padding, which some models look for.
+    most     an upper bound on the number of features of a sentence, if known. Code that removes tokens one by one then
+             uses shapes that do not depend on values, which avoids a device synchronisation and allows CUDA graphs.
+    gaps     [B, T] True for a hidden token that keeps its position: a model that counts positions by looking for
              padding must count these, too. None: there are none.
     """
 
@@ -74,7 +74,7 @@ class Tokens:
         return self._each(lambda part: part.pin_memory())
 
     def cut(self, width: int) -> Tokens:
-        """The first positions alone."""
+        """The first `width` positions."""
         return self._each(lambda part: part[:, :width])
 
     def without(self, chosen: Tensor, how: Removal = "mask") -> Tokens:
@@ -92,7 +92,7 @@ class Tokens:
         padded_left = ~self.mask[:, :1] & self.mask[:, -1:]
         order = (
             (left == padded_left).to(torch.uint8).argsort(dim=1, stable=True)
-        )  # in their old order, gaps last (first)
+        )  # in their old order, gaps last, or first if padded on the left
         return hidden._each(lambda part: part.gather(1, order))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Tokens:
@@ -108,11 +108,13 @@ Input: TypeAlias = Tensor | Tokens
 
 def _require_tensor(name: str, value: Tensor) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor, torch.as_tensor({name}), not a {type(value).__name__}")
+        raise TypeError(f"{name} must be a tensor, not a {type(value).__name__}: use torch.as_tensor({name})")
 
 
 def _require_flags(name: str, flags: Tensor, ids: Tensor) -> None:
-    """Booleans like the ids, or the 0 and 1 of a tokenizer; values are looked at on the CPU only."""
+    """Raise unless flags are booleans shaped like the ids, or a tokenizer's 0 and 1; values are checked on the CPU
+    only.
+    """
     _require_tensor(name, flags)
     if flags.shape != ids.shape or flags.is_floating_point() or flags.is_complex():
         raise ValueError(f"{name} must be booleans {tuple(ids.shape)}, got {flags.dtype} {tuple(flags.shape)}")
@@ -122,7 +124,7 @@ def _require_flags(name: str, flags: Tensor, ids: Tensor) -> None:
 
 
 def valid_features(x: Input) -> Tensor | None:
-    """[B, T] the features that may be chosen; None where every value of a tensor is one."""
+    """[B, T] the features that may be chosen; None for a tensor, where every value may be."""
     return x.features if isinstance(x, Tokens) else None
 
 
@@ -136,10 +138,11 @@ def device_of(x: Input) -> torch.device:
 
 
 def concatenate(first: Input, second: Input) -> Input:
-    """Two batches of one kind, one after the other."""
+    """Concatenate two batches of the same kind."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return torch.cat([first, second])
-    assert isinstance(first, Tokens) and isinstance(second, Tokens)
+    if not isinstance(first, Tokens) or not isinstance(second, Tokens):
+        raise TypeError(f"first and second must be of one kind, not {type(first).__name__}, {type(second).__name__}")
     most = None if first.most is None or second.most is None else max(first.most, second.most)
     special = None if first.special is None or second.special is None else torch.cat([first.special, second.special])
     gaps = None
@@ -152,13 +155,13 @@ def concatenate(first: Input, second: Input) -> Input:
 def without_each(
     x: Tokens, how: Removal, size: int, words: Tensor | None = None
 ) -> Iterator[tuple[Tensor, Tensor, Tokens]]:
-    """Every sentence without each of its tokens, or without each of its words, `size` of them at a time.
+    """Yield every sentence without each of its tokens, or without each of its words, `size` of them at a time.
 
-    words  [B, T] the number of the word that a token is a piece of, -1 for none; all its pieces go at once.
+    words  [B, T] the number of the word that a token is a piece of, -1 for none; all its pieces are removed together.
 
     Yields (rows [P], numbers [P], sentences): sentence p is x[rows[p]] without the token at position numbers[p], or
-    without the word of that number. Padding and special tokens are passed over; where x.most is known, a sentence with
-    fewer tokens comes whole for the rest, under positions that are no features.
+    without the word of that number. Padding and special tokens are skipped. If x.most is known, a sentence with fewer
+    tokens is also yielded unchanged, under positions that are not features, to fill up the shape.
     """
     places = torch.arange(x.ids.shape[1], device=x.ids.device)
     parts = places.where(x.features, -1) if words is None else words.where(x.features, -1)  # [B, T]
@@ -168,7 +171,7 @@ def without_each(
 
 
 def _removals(x: Tokens, parts: Tensor, single: bool) -> Tensor:
-    """[P, 2] rows and numbers of what can be removed."""
+    """[P, 2] the row and number of every feature that can be removed."""
     if single and x.most is not None:
         first = (~x.features).to(torch.uint8).argsort(dim=1, stable=True)[:, : x.most]  # features before others
         rows = torch.arange(len(x), device=x.ids.device)[:, None].expand_as(first)

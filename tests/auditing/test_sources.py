@@ -486,7 +486,7 @@ def test_a_sample_is_random_fixed_and_without_repeats() -> None:
 
 
 def test_a_head_that_is_not_found_is_asked_for() -> None:
-    with pytest.raises(ValueError, match=r"more comes after it\. Give the model methods embed and head"):
+    with pytest.raises(ValueError, match=r"the model changes its output\. Give the model methods embed and head"):
         poise.audit(
             torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), [(torch.rand(2, 4), torch.zeros(2).long())]
         )

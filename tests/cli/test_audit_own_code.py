@@ -141,7 +141,7 @@ def test_one_logit_for_two_classes(home: Path, monkeypatch, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("log_softmax", "own.py:log_softmax: 'fc' is not the model's last layer: the model takes the log_softmax of"),
+        ("log_softmax", "own.py:log_softmax: 'fc' is not the model's last layer: the model applies log_softmax to"),
         ("number", "own.py:number gave 3: it must return a torch.nn.Module"),
     ],
 )

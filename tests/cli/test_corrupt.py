@@ -115,14 +115,17 @@ def test_a_contact_sheet(tmp_path: Path, monkeypatch) -> None:
         (("cifar10", "--out", "o", "--profile", "cifar10"), "profile='cifar10' must be one of"),
         (("cifar10", "--out", "o", "--libraries", "up"), "libraries='up'"),
         (("cifar10", "--out", "o", "--device", "gpu"), "gpu"),
-        (("cifar10", "--out", "o", "--device", "meta"), "device 'meta': the corruptions run on cpu and cuda"),
-        (("cifar10", "--out", "o", "--device", "mps"), "device 'mps': the corruptions run on cpu and cuda"),
-        (("cifar10", "--out", "o", "--device", "cuda:99"), "device 'cuda:99': there is none here"),
+        (("cifar10", "--out", "o", "--device", "meta"), "device 'meta' is not supported"),
+        (
+            ("cifar10", "--out", "o", "--device", "mps"),
+            "device 'mps' is not supported: the corruptions run on cpu and cuda",
+        ),
+        (("cifar10", "--out", "o", "--device", "cuda:99"), "device 'cuda:99' is not available"),
         (("cifar10", "--out", "o", "--labels", "y.npy"), "needs an .npy of images, and --out"),
         (("photos", "--out", "o", "--labels", "y.npy", "--profile", "cifar"), "needs an .npy of images, and --out"),
         (("photos", "--out", "o"), "for pictures choose one of cifar, tiny, imagenet"),
-        (("photos", "--out", "photos/o", "--profile", "cifar"), "choose a folder outside"),
-        (("large.npy", "--out", "o"), "no profile is made for 40 x 40 pixels"),
+        (("photos", "--out", "photos/o", "--profile", "cifar"), "folder outside of it"),
+        (("large.npy", "--out", "o"), "no profile exists for 40 x 40 pixels"),
         (("cifar10", "--sheet", "o.gif"), "o.gif must end with one of .png, .jpg, .jpeg"),
     ],
 )
@@ -152,7 +155,7 @@ def test_failures_end_with_a_sentence(tmp_path: Path, monkeypatch) -> None:
         (tmp_path / "x.npy", "o", "uint8"),
         (tmp_path / "bad.npy", "o", "is not an array that can be read"),
         (tmp_path / "missing.npy", "o", "missing.npy does not exist"),
-        ("cifar10", "full", "holds something else"),
+        ("cifar10", "full", "contains other files"),
         ("cifar10", "full/mine/deeper", "Not a directory"),
     ):
         end = poise(monkeypatch, source, "--out", tmp_path / out, *profile)
@@ -185,7 +188,7 @@ def test_a_sheet_of_no_pictures(array: np.ndarray, got: str, profile: tuple[str,
 def test_a_failed_sheet_leaves_no_file(tmp_path: Path, monkeypatch) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 63, 63, 3), np.uint8))
     for words, sentence in (
-        (("--sheet", tmp_path / "s.png"), "frost of this profile covers at most 62 x 104 pixels"),
+        (("--sheet", tmp_path / "s.png"), "images must be at most 62 x 104 pixels for frost"),
         (("--sheet", tmp_path / "s.png", "--image", 1), "there is no image 1: they are counted from 0 to 0"),
     ):
         assert sentence in str(poise(monkeypatch, tmp_path / "x.npy", "--profile", "cifar", *words))

@@ -86,5 +86,5 @@ def test_kubernetes_two_pods_train_what_one_process_trains(tmp_path: Path) -> No
     assert two["classes"] == one["classes"]
     assert record(tmp_path / "two", "fcl")["log"][3]["loss"]["contrast"] > 0
     (tmp_path / "two/blobs/xe/seed-00/record.json").unlink()
-    with pytest.raises(TrainingError, match="started by 2 processes, not 1: continue with as many"):
+    with pytest.raises(TrainingError, match="started with 2 processes, not 1"):
         Runner(EXPERIMENT, tmp_path / "two", torch.device("cpu")).run(["XE"], [0])

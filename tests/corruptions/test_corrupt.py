@@ -120,11 +120,11 @@ def test_a_large_batch_is_cut_to_the_budget() -> None:
         ({"seed": False}, "seed=False must be a whole number"),
         ({"profile": "cifar100"}, "profile='cifar100' must be one of"),
         ({"libraries": "floor"}, "libraries='floor' must be one of"),
-        ({"images": torch.rand(2, 32, 32, 3)}, "channels are last, permute them"),
+        ({"images": torch.rand(2, 32, 32, 3)}, "move the channels from the last axis"),
         ({"images": torch.rand(2, 1, 32, 32)}, r"must have shape \[B, 3, H, W\]"),
         ({"images": torch.rand(32, 32)}, r"must have shape \[B, 3, H, W\]"),
-        ({"images": torch.rand(2, 3, 8, 8)}, "16 pixels high and wide or more"),
-        ({"images": torch.rand(2, 3, 40, 40)}, "no profile is made for 40 x 40 pixels"),
+        ({"images": torch.rand(2, 3, 8, 8)}, "at least 16 x 16 pixels"),
+        ({"images": torch.rand(2, 3, 40, 40)}, "no profile exists for 40 x 40 pixels"),
         ({"images": torch.rand(2, 3, 32, 32) * 255}, r"must lie in \[0, 1\]"),
         ({"images": torch.full((2, 3, 32, 32), torch.nan)}, r"must lie in \[0, 1\]"),
         ({"index": [1, 2]}, "one whole number per image, 6"),
@@ -132,7 +132,7 @@ def test_a_large_batch_is_cut_to_the_budget() -> None:
         ({"jpeg": 0}, "quality=0 must be from 1 to 100"),
         ({"jpeg": True}, "quality=True must be from 1 to 100"),
         ({"jpeg": 0, "images": IMAGES[:0]}, "quality=0 must be from 1 to 100"),
-        ({"images": torch.rand(0, 3, 8, 8), "profile": "cifar"}, "16 pixels high and wide or more"),
+        ({"images": torch.rand(0, 3, 8, 8), "profile": "cifar"}, "at least 16 x 16 pixels"),
     ],
 )
 def test_wrong_values_are_named(change: dict, sentence: str) -> None:
@@ -149,15 +149,15 @@ def test_wrong_kinds_are_named() -> None:
 
 
 def test_frost_says_how_far_it_reaches() -> None:
-    with pytest.raises(ValueError, match="frost of this profile covers at most 62 x 104 pixels, not 63 x 63"):
+    with pytest.raises(ValueError, match="at most 62 x 104 pixels for frost in this profile, got 63 x 63"):
         corrupt(torch.zeros(1, 3, 63, 63, dtype=torch.uint8), "frost", 1, "cifar")
     corrupt(torch.zeros(1, 3, 62, 62, dtype=torch.uint8), "frost", 1, "cifar")
 
 
 def test_a_size_can_be_asked_for_beforehand() -> None:
-    with pytest.raises(ValueError, match="covers at most 62 x 104 pixels, not 62 x 105"):
+    with pytest.raises(ValueError, match="at most 62 x 104 pixels for frost in this profile, got 62 x 105"):
         Corruption("frost").require_size(62, 105)
-    with pytest.raises(ValueError, match="16 pixels high and wide or more, got 300 x 15"):
+    with pytest.raises(ValueError, match="at least 16 x 16 pixels, got 300 x 15"):
         Corruption("fog").require_size(300, 15)
     Corruption("frost").require_size(62, 104)
     Corruption("fog").require_size(300, 16)

@@ -140,7 +140,7 @@ def test_other_pictures_are_refused(tmp_path: Path, change: str) -> None:
         one, other = first.read_bytes(), second.read_bytes()
         first.write_bytes(other)
         second.write_bytes(one)
-    with pytest.raises(OutputError, match="differs in its pictures"):
+    with pytest.raises(OutputError, match=r"a different set \(pictures:"):
         write_pictures(tmp_path / "in", tmp_path / "out", CONTRAST)
     assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
 
@@ -159,8 +159,8 @@ def test_pictures_that_do_not_fit_are_skipped_and_named(tmp_path: Path) -> None:
     save(tmp_path / "in/z.png")
     skipped = write_pictures(tmp_path / "in", tmp_path / "out", Making(("contrast", "frost"), (1,)))
     assert skipped == {
-        "large.png": "frost of this profile covers at most 62 x 104 pixels, not 63 x 32",
-        "small.png": "images must be 16 pixels high and wide or more, got 15 x 32",
+        "large.png": "images must be at most 62 x 104 pixels for frost in this profile, got 63 x 32",
+        "small.png": "images must have at least 16 x 16 pixels, got 15 x 32",
     }
     assert made(tmp_path / "out") == ["a.png", "z.png"]
     assert sorted(path.name for path in (tmp_path / "out/frost/1").iterdir()) == ["a.png", "z.png"]
@@ -182,7 +182,7 @@ def test_one_picture_alone(tmp_path: Path) -> None:
 def test_an_output_among_the_pictures_is_refused(tmp_path: Path) -> None:
     save(tmp_path / "in/a.png")
     for out in (tmp_path / "in/out", tmp_path / "in", tmp_path / "other/../in/out"):
-        with pytest.raises(ValueError, match="choose a folder outside"):
+        with pytest.raises(ValueError, match="folder outside of it"):
             write_pictures(tmp_path / "in", out, CONTRAST)
     assert [path.name for path in (tmp_path / "in").iterdir()] == ["a.png"]
 

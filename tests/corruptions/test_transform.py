@@ -69,5 +69,5 @@ def test_wrong_settings_fail_when_they_are_made() -> None:
 def test_wrong_images_are_named() -> None:
     with pytest.raises(TypeError, match=r"tensor .* or a PIL image, got ndarray"):
         Corrupt("fog", 1)(IMAGES[0].numpy())
-    with pytest.raises(ValueError, match=r"poise.corrupt takes batches"):
+    with pytest.raises(ValueError, match=r"use poise.corrupt for batches"):
         Corrupt("fog", 1)(IMAGES)

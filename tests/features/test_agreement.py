@@ -25,5 +25,5 @@ def test_only_the_order_counts() -> None:
 
 
 def test_shapes_must_agree() -> None:
-    with pytest.raises(ValueError, match="one number per feature each"):
+    with pytest.raises(ValueError, match="one and other must have the same shape"):
         spearman(torch.rand(2, 3), torch.rand(2, 4))

@@ -67,7 +67,7 @@ def test_missing_or_misshapen_given_utility_is_named() -> None:
     fcl = FCL(GivenUtility(), TopBottom(2), Gaussian(0.1), InfoNCE(0.1), 1.0)
     with pytest.raises(ValueError, match="call objective"):
         fcl(Linear(6), x, y)
-    with pytest.raises(ValueError, match=r"given has shape \[4, 5\], but the features have \[4, 6\]"):
+    with pytest.raises(ValueError, match=r"given has shape \[4, 5\], must have that of the features, \[4, 6\]"):
         fcl(Linear(6), x, y, given=torch.rand(4, 5))
 
 

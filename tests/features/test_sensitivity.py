@@ -109,15 +109,15 @@ def test_measuring_changes_nothing(sensitivity: JacobianSensitivity) -> None:
 
 
 def test_wrong_input_and_settings_are_named() -> None:
-    with pytest.raises(TypeError, match="Tokens have no gradient"):
+    with pytest.raises(TypeError, match="x are Tokens"):
         JacobianSensitivity()(BagOfWords(), sentences([3]))
     with pytest.raises(TypeError, match="x must be Tokens"):
         RemovalSensitivity()(Linear(3), torch.rand(1, 3))
-    with pytest.raises(ValueError, match=r"no layer is called at='nowhere'.*: conv, norm, dropout, head"):
+    with pytest.raises(ValueError, match=r"at='nowhere'.*one of conv, norm, dropout, head"):
         JacobianSensitivity(at="nowhere")(ConvNet(), torch.rand(1, 3, 4, 4))
     with pytest.raises(ValueError, match="probes=0"):
         JacobianSensitivity(probes=0)
-    with pytest.raises(ValueError, match="the batch is empty"):
+    with pytest.raises(ValueError, match="must have at least one example"):
         JacobianSensitivity()(Linear(3), torch.rand(0, 3))
 
 
@@ -133,7 +133,7 @@ class Saturated(Linear):
 def test_an_example_that_is_not_finite_is_named(value: float, probes: int | None) -> None:
     model, x = Saturated(6), torch.rand(3, 6)
     x[1, 2] = value
-    with pytest.raises(ValueError, match="x has a value that is not finite in example 1"):
+    with pytest.raises(ValueError, match="x must be finite, but example 1"):
         JacobianSensitivity(probes)(model, x)
     assert model.calls == 0
 

@@ -755,7 +755,7 @@ def _files() -> list[Recipe]:
                     ("saved()",),
                     ("'/nowhere/at.all'", "3", "None", "poise.__file__", "''", "poise.LeNet(3)"),
                     ("object()",),
-                    ("nowhere", "holds"),
+                    ("nowhere", "does not contain"),
                 ),
                 "device": Slot(("'cpu'", "torch.device('cpu')"), ("'gpu'", "3.5", "None", "'cuda:99'"), ("object()",)),
             },

@@ -124,7 +124,7 @@ def test_images_are_normalised_inside() -> None:
 
 def test_grey_pictures_do_not_pass_for_colours() -> None:
     for shape in ((2, 1, 32, 32), (2, 4, 32, 32), (1, 28, 28), (28, 28)):
-        with pytest.raises(ValueError, match=r"pictures of 3 channels are wanted, got \["):
+        with pytest.raises(ValueError, match=r"x must be images \[B, C, H, W\] with 3 channels, got \["):
             resnet56(10)(torch.rand(shape))
     assert torch.fx.symbolic_trace(resnet56(10)).eval()(torch.rand(2, 3, 32, 32)).shape == (2, 10)
 

@@ -104,7 +104,7 @@ def test_a_module_replaced_later_is_followed() -> None:
 def test_values_that_are_not_finite_are_named_as_such() -> None:
     objective = FCL(GradientUtility(), TopBottom(2), Gaussian(0.1), InfoNCE(0.1), 1.0)
     x, y = torch.rand(4, 6), torch.arange(4) % 3
-    with pytest.raises(ValueError, match="x has a value that is not finite in example 0"):
+    with pytest.raises(ValueError, match="x must be finite, but example 0"):
         objective(split(Nested()), x.index_fill(0, torch.tensor([0]), torch.nan), y)
     broken = Nested()
     broken.scale.data[0] = torch.nan
@@ -122,7 +122,7 @@ def test_a_wrong_head_is_found_by_an_objective_when_embed_is_compiled() -> None:
 
 
 def test_a_model_that_was_not_split_is_told_to_be() -> None:
-    with pytest.raises(TypeError, match=r"a Sequential has no embed and head: use poise\.split\(model\)"):
+    with pytest.raises(TypeError, match=r"Sequential without embed and head: use poise\.split\(model\)"):
         XE()(nn.Sequential(nn.Linear(6, 3)), torch.rand(4, 6), torch.arange(4) % 3)
 
 
@@ -178,7 +178,7 @@ def test_a_head_that_is_not_last_is_refused(model: nn.Module) -> None:
 def test_a_model_that_ends_in_softmax_is_told_so(end: nn.Module, head: str | None) -> None:
     """Its last linear layer is the right name already: a list of names would lead in a circle."""
     name = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}[type(end).__name__]
-    with pytest.raises(ValueError, match=f"takes the {name} of what it gives. Let the model return its logits") as told:
+    with pytest.raises(ValueError, match=f"applies {name} to its output. Let the model return its logits") as told:
         split(nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3), end), head=head).embed(torch.rand(4, 6))
     assert "Name one" not in str(told.value)
 
@@ -235,7 +235,9 @@ def test_a_pointwise_convolution_is_a_head(model: nn.Module, name: str) -> None:
 
 def test_what_bends_after_a_pointwise_convolution_is_refused() -> None:
     torch.manual_seed(0)
-    with pytest.raises(ValueError, match=r"'classifier' is not the model's last layer: more comes after it\. Give"):
+    with pytest.raises(
+        ValueError, match=r"'classifier' is not the model's last layer: the model changes its output\. Give"
+    ):
         split(Pointwise(last=False, bend=True)).embed(torch.rand(2, 3, 8, 8))
 
 
@@ -264,7 +266,7 @@ def test_timm_s_own_word_for_the_head() -> None:
 
 @pytest.mark.miniature
 def test_a_compiled_model_is_refused() -> None:
-    with pytest.raises(ValueError, match="split the model first"):
+    with pytest.raises(ValueError, match="split it first"):
         split(torch.compile(Nested()))
 
 

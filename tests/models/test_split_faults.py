@@ -64,15 +64,19 @@ def test_a_compiled_part_without_the_head_and_a_model_compiled_in_place() -> Non
 @pytest.mark.parametrize("make", [torch.jit.script, lambda net: torch.jit.trace(net, X)])
 def test_scripted_models_are_refused(make) -> None:
     net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 4))
-    with pytest.raises(ValueError, match=r"torch\.jit hides its layers"):
+    with pytest.raises(ValueError, match=r"torch\.jit"):
         split(make(net), head="1")
-    with pytest.raises(ValueError, match=r"torch\.jit hides its layers"):
+    with pytest.raises(ValueError, match=r"torch\.jit"):
         split(Around(make(net)), head="net.1")
 
 
 @pytest.mark.parametrize(
     ("end", "message"),
-    [("temperature", "'temperature' is learned"), ("cap", "more comes after it"), ("weight", "'fc' is not")],
+    [
+        ("temperature", "applies 'temperature', which is learned"),
+        ("cap", "the model changes its output"),
+        ("weight", "'fc' is not"),
+    ],
 )
 def test_what_may_stop_being_the_head_is_refused_at_first_sight(end: str, message: str) -> None:
     model, state = Net(end), torch.get_rng_state()
@@ -129,9 +133,9 @@ def test_copies_and_pickles() -> None:
 
 def test_inputs_of_another_kind_are_named_before_the_model_runs() -> None:
     for x, error, message in (
-        (np.zeros((5, 6)), TypeError, r"x is a numpy.ndarray.*torch.from_numpy"),
-        ([1.0], TypeError, "x is a list"),
-        (None, TypeError, "x is a NoneType"),
+        (np.zeros((5, 6)), TypeError, r"not a numpy.ndarray.*torch.from_numpy"),
+        ([1.0], TypeError, "x must be a tensor.* not a list"),
+        (None, TypeError, "x must be a tensor.* not a NoneType"),
         (X.double(), TypeError, "x is torch.float64, the model's weights are torch.float32"),
     ):
         with pytest.raises(error, match=message):
@@ -147,7 +151,7 @@ def test_labels_of_any_whole_kind_work_and_others_are_named() -> None:
     for y in (Y.float(), Y[:, None], nn.functional.one_hot(Y)):
         with pytest.raises(ValueError, match=r"y is .*labels must be whole numbers \[5\]"):
             XE()(classifier, X, y)
-    with pytest.raises(TypeError, match="y is a list"):
+    with pytest.raises(TypeError, match="y must be a tensor of labels"):
         XE()(classifier, X, Y.tolist())
 
 
@@ -172,7 +176,7 @@ def test_embed_and_head_that_leave_something_out_are_refused_once_for_all() -> N
         def forward(self, x: Tensor) -> Tensor:
             return self.head(self.blocks(self.embed(x)).relu())
 
-    with pytest.raises(ValueError, match=r"head\(embed\(x\)\) is not what this Table gives"):
+    with pytest.raises(ValueError, match=r"head\(embed\(x\)\) differs from the output of this Table"):
         XE()(Table(), X, Y)
 
 
@@ -194,7 +198,7 @@ def test_a_head_that_stops_being_the_head_is_noticed(change) -> None:
     classifier = split(model)
     XE()(classifier, X, Y)
     change(model)
-    with pytest.raises(ValueError, match="more comes after it"):
+    with pytest.raises(ValueError, match="the model changes its output"):
         [XE()(classifier, X, Y) for _ in range(8)]
 
 
@@ -253,5 +257,5 @@ def test_a_single_logit_takes_probabilities_of_two_classes() -> None:
 
 
 def test_labels_must_be_there() -> None:
-    with pytest.raises(TypeError, match="y is None"):
+    with pytest.raises(TypeError, match=r"y must be .* not None"):
         XE()(split(Later()), X, None)

@@ -200,5 +200,7 @@ def test_a_model_that_wants_no_gradient_of_its_input_is_told() -> None:
 def test_weights_that_accelerate_keeps_elsewhere_are_named() -> None:
     accelerate = pytest.importorskip("accelerate", reason="pip install '.[transformers]'")
     model = accelerate.cpu_offload(Around(Net()), execution_device="cpu")
-    with pytest.raises(ValueError, match=r"weights are on meta.*remove_hook_from_module\(model, recurse=True\)"):
+    with pytest.raises(
+        ValueError, match=r"weights are on the meta device.*remove_hook_from_module\(model, recurse=True\)"
+    ):
         split(model).embed(torch.rand(4, 6))

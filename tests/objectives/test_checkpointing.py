@@ -85,7 +85,7 @@ def test_views_that_would_run_again_in_another_mode_are_refused(build, middle: s
     net = Net(middle)
     XE()(net, X, Y)
     before = {name: value.clone() for name, value in net.state_dict().items() if "num_batches" not in name}
-    with pytest.raises(ValueError, match=f"checkpointed layers run again .* on {statistics} statistics"):
+    with pytest.raises(ValueError, match=f'statistics="{statistics}" .* checkpointed layers'):
         build(statistics)(net, X, Y).total.backward()
     after = net.state_dict()
     if middle != "batch norm":  # batch norm moves with the pass of x itself
@@ -94,10 +94,10 @@ def test_views_that_would_run_again_in_another_mode_are_refused(build, middle: s
 
 
 def test_a_gradient_through_reentrant_checkpoints_is_refused() -> None:
-    with pytest.raises(ValueError, match="let the model use use_reentrant=False"):
+    with pytest.raises(ValueError, match="use_reentrant=False"):
         GradientUtility()(Net("layer norm", use_reentrant=True), X, Y)
     for build in list(OBJECTIVES.values())[1:]:
-        with pytest.raises(ValueError, match="let the model use use_reentrant=False"):
+        with pytest.raises(ValueError, match="use_reentrant=False"):
             build("running")(Net("dropout", use_reentrant=True), X, Y)
 
 

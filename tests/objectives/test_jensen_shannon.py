@@ -131,5 +131,5 @@ def test_a_single_logit_stands_for_two_classes() -> None:
 
 def test_mixtures_of_another_shape_are_named() -> None:
     x, y = torch.rand(6, 3, 6, 6), torch.arange(6) % 2
-    with pytest.raises(ValueError, match=r"mix makes \[2, 3, 6, 6\] of images \[12, 3, 6, 6\]"):
+    with pytest.raises(ValueError, match=r"mix returned \[2, 3, 6, 6\] for images \[12, 3, 6, 6\]"):
         JensenShannon(XE(), lambda x, generator: x[:2])(Smooth(108), x, y)

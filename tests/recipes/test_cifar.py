@@ -25,6 +25,7 @@ from poise.recipes import shelf
 from poise.recipes.cifar import cifar_c, noisy_cifar
 from poise.recipes.cifar import controls as cifar_controls
 from poise.recipes.cifar.methods import COMPRESSED, FULL
+from poise.recipes.paper_corruptions import CIFAR_C
 from poise.records.schema import load
 from poise.reporting.formats import text
 from poise.reporting.tables import tables_of
@@ -178,9 +179,9 @@ def test_sweeps_hold_images_out_and_every_path_fits(data: Path) -> None:
     )()
     assert len(task.train) == 50 and len(task.validation) == 10
     assert (task.train.x[-1] != task.validation.x[0]).any() and len(task.validations["validation+NUN"](CPU)) == 10
-    with pytest.raises(ValueError, match="noisy-cifar is a table of several: sweep noisy-cifar10 or noisy-cifar100"):
+    with pytest.raises(ValueError, match="noisy-cifar has several parts: sweep noisy-cifar10 or noisy-cifar100"):
         shelf.find_sweep("noisy-cifar")
-    with pytest.raises(ValueError, match=r"cifar10-c has no sweep of its own: there are those of .*synthetic-mnist"):
+    with pytest.raises(ValueError, match=r"cifar10-c has no sweep: choose from .*synthetic-mnist"):
         shelf.find_sweep("cifar10-c")
 
 
@@ -191,7 +192,7 @@ def test_names_say_the_table_the_part_and_the_length() -> None:
     assert names("cifar-c", "quick") == ["cifar10-c-quick", "cifar100-c-quick"]
     controls = ["cifar-controls-noisy-compressed", "cifar-controls-c-compressed"]
     assert names("cifar-controls", "compressed") == controls
-    with pytest.raises(ValueError, match="synthetic-mnist has no compressed version: there is full, quick"):
+    with pytest.raises(ValueError, match="synthetic-mnist has no compressed version: choose from full, quick"):
         shelf.find("synthetic-mnist", "compressed")
     with pytest.raises(ValueError, match="did you mean 'cifar10-c'"):
         shelf.find("cifar10c")
@@ -290,7 +291,7 @@ def test_controls_differ_in_what_their_names_say() -> None:
 
 @pytest.mark.parametrize("data_set", ["cifar10", "cifar100"])
 def test_the_papers_appendix_agrees_with_its_table(data_set: str) -> None:
-    for row in cifar_c.PAPER[data_set].values():
+    for row in CIFAR_C[data_set].values():
         for group, members in GROUPS.items():
             assert fmean(row[name][0] for name in members) == pytest.approx(row[group.title()][0], abs=6e-4)
         assert row["All, 19"][0] > fmean(row[name][0] for name in STANDARD)  # the four that are not printed are easier
@@ -322,8 +323,8 @@ def test_one_compiled_step_serves_all_seeds_and_methods_with_the_same_passes() -
         (("reproduce", "synthetic-mnist", "--compressed"), "synthetic-mnist has no compressed version"),
         (("reproduce", "noisy-cifar11"), "did you mean 'noisy-cifar10'"),
         (("reproduce", "noisy-cifar", "--method", "PG"), "no method is called 'PG'"),
-        (("sweep", "noisy-cifar"), "noisy-cifar is a table of several"),
-        (("sweep", "cifar-controls"), "cifar-controls has no sweep of its own"),
+        (("sweep", "noisy-cifar"), "noisy-cifar has several parts"),
+        (("sweep", "cifar-controls"), "cifar-controls has no sweep"),
         (("sweep", "noisy-cifar10", "--name", "weights"), "did you mean 'weight-decay'"),
     ],
 )

@@ -19,7 +19,8 @@ from poise.data.sets import catalogue
 from poise.data.sets import fetch as sources
 from poise.errors import DataMismatch
 from poise.recipes import shelf
-from poise.recipes.imagenet_c import COMPRESSED, FULL, PAPER, QUICK, CorruptedImageNet, ImageNet, table
+from poise.recipes.imagenet_c import COMPRESSED, FULL, QUICK, CorruptedImageNet, ImageNet, table
+from poise.recipes.paper_corruptions import IMAGENET_C
 from poise.records.columns import corruption_error
 from poise.records.schema import load, read_experiment
 from poise.reporting.formats import text
@@ -62,7 +63,7 @@ def test_the_schedule_and_the_methods_are_those_of_appendix_c() -> None:
 
 
 def test_the_papers_appendix_agrees_with_its_table() -> None:
-    for row in PAPER.values():
+    for row in IMAGENET_C.values():
         for group, members in GROUPS.items():
             assert fmean(row[name][0] for name in members) == pytest.approx(row[group.title()][0], abs=6e-4)
         assert fmean(row[name][0] for name in STANDARD) == pytest.approx(row["All, 15"][0], abs=6e-5)
@@ -98,7 +99,7 @@ def tiny(**task: object) -> Experiment:
         name="imagenet-c",
         task=CorruptedImageNet(ImageNet(300, RandomCrop(64)), **settings),
         network=NETWORK,
-        paper=PAPER,
+        paper=IMAGENET_C,
     )
 
 
@@ -132,7 +133,7 @@ def test_every_stage_in_miniature(home: Path, tmp_path: Path) -> None:
     for word in ("All, 15", "All, 19", ".3437 ±.0022", "blur, one by one", ".2374", "mean corruption error", "spatter"):
         assert word in printed
     error = fmean((1 - one["scores"][f"{c}/{s}"]) / ALEXNET_ERRORS[c] for c in STANDARD for s in range(1, 6))
-    assert f"{error:.4f}" in printed and f"{PAPER['FCL']['mCE'][0]:.4f}".lstrip("0") in printed
+    assert f"{error:.4f}" in printed and f"{IMAGENET_C['FCL']['mCE'][0]:.4f}".lstrip("0") in printed
 
 
 @pytest.mark.miniature
@@ -149,7 +150,7 @@ def test_published_folders_score_as_what_we_make(home: Path, tmp_path: Path) -> 
         square = slice(0, None, 2)  # wide pictures are squeezed by `poise corrupt`, and cut here
         assert torch.equal(y, labels) and len(x) == 100
         assert torch.equal(x[square], read[square]), name
-    with pytest.raises(DataMismatch, match=r"lacks brightness, .*source='auto' makes what is missing"):
+    with pytest.raises(DataMismatch, match=r"has no brightness, .*source='auto'"):
         tiny(source="official").task()
 
 
@@ -166,7 +167,7 @@ def test_a_test_without_a_whole_picture_has_no_score(home: Path) -> None:
 def test_data_that_do_not_fit_the_schedule_are_refused(home: Path) -> None:
     sources.get("imagenet", home)
     task = CorruptedImageNet(ImageNet(400, RandomCrop(64)))
-    with pytest.raises(DataMismatch, match=r"has 300 pictures to train on; the schedule is made for 400"):
+    with pytest.raises(DataMismatch, match=r"has 300 training pictures, but the schedule needs 400"):
         task()
 
 

@@ -181,7 +181,7 @@ def test_a_file_without_a_fitting_table_is_named(tmp_path: Path) -> None:
     settings = {"num_classes": 2, "vocabulary": 19}
     save_file({"a": torch.ones(19, 4), "b": torch.rand(19, 8)}, tmp_path / "two.safetensors")
     (tmp_path / "broken.safetensors").write_bytes(b"no")
-    with pytest.raises(TrainingError, match="must have one table of 19 rows, and has a, b: name it by tensor="):
+    with pytest.raises(TrainingError, match="must have one table of 19 rows, but has a, b: choose one with tensor="):
         pretrained(Embeddings(str(tmp_path / "two.safetensors")), **settings)
     named = Embeddings(str(tmp_path / "two.safetensors"), tensor="b")
     assert pretrained(named, width=8, **settings).token.weight.shape == (19, 8)
@@ -191,7 +191,7 @@ def test_a_file_without_a_fitting_table_is_named(tmp_path: Path) -> None:
     for value in (0.0, float("nan")):
         save_file({"a": torch.full((19, 4), value)}, tmp_path / "bad.safetensors")
         with pytest.raises(
-            TrainingError, match=r"table a of .*bad.safetensors has values that are not finite, or zero"
+            TrainingError, match=r"table a of .*bad.safetensors is all zeros or has values that are not finite"
         ):
             pretrained(Embeddings(str(tmp_path / "bad.safetensors")), **settings)
 

@@ -234,12 +234,12 @@ def test_the_page_has_a_figure_for_each_parameter(tmp_path: Path) -> None:
     [
         ({"objective.weight.peek": (1,)}, "objective.weight.peek: Ramp has no 'peek': did you mean 'peak'"),
         ({"objective.weight.x": (1,)}, "Ramp has no 'x': it has peak, start, length"),
-        ({"objective.select.k.x": (1,)}, "objective.select.k.x: 40 has no fields, so no 'x'"),
+        ({"objective.select.k.x": (1,)}, "objective.select.k.x: 40 has no fields, so 'x' does not exist"),
         ({"lambda": (1,)}, "lambda: a path starts with objective, augment, plan, network or task"),
         ({"method.objective.weight": (1,)}, "a path starts with objective"),
         ({PEAK: ()}, r"must be a tuple of at least one value"),
         ({PEAK: 0.1}, r"objective.weight.peak: 0.1 must be a tuple"),
-        ({PEAK: (0.1, 0.1)}, "has a value twice"),
+        ({PEAK: (0.1, 0.1)}, "contains a value twice"),
         ({"objective.select.k": (0,)}, "k=0 must be a whole number of 1 or more"),
         ({PEAK: ("high",)}, "objective.weight.peak: 'high' does not fit"),
         ({}, "a sweep needs choices"),
@@ -284,7 +284,7 @@ def test_the_sweeps_of_the_paper(quick: bool) -> None:
         (("synthetic-mnits",), "did you mean 'synthetic-mnist'"),
         (("synthetic-mnist", "--name", "flc"), "no sweep is called 'flc': did you mean 'fcl'"),
         (("nowhere.py",), "nowhere.py is not a file"),
-        (("tests/toys.py",), "has no SWEEP"),
+        (("tests/toys.py",), "must define SWEEP"),
         (("tests/miniature.py", "--sampler", "random"), "'random' is not one of 'grid', 'tpe'"),
     ],
 )

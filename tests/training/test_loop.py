@@ -257,7 +257,7 @@ def test_another_number_of_processes_is_refused(tmp_path: Path) -> None:
     train(folder=tmp_path, until=1)
     path = tmp_path / "checkpoint-0001.json"
     path.write_text(json.dumps(with_checksum({**json.loads(path.read_text()), "processes": 4})))
-    with pytest.raises(TrainingError, match="started by 4 processes, not 1"):
+    with pytest.raises(TrainingError, match="started with 4 processes, not 1"):
         train(folder=tmp_path)
 
 

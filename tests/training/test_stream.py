@@ -163,7 +163,7 @@ def test_an_epoch_does_not_go_on_in_another_order(tmp_path: Path) -> None:
     ]
     with pytest.raises(KeyboardInterrupt):
         train(forms[0], XE(), folder=tmp_path / "run", keep_every=0, progress=stop_at(1, 3))
-    with pytest.raises(TrainingError, match=r"epoch 2 was begun in another order.*or remove checkpoint-0002-\* from"):
+    with pytest.raises(TrainingError, match=r"epoch 2 was started in another order.*or delete checkpoint-0002-\* from"):
         train(forms[1], XE(), folder=tmp_path / "run")
     for path in (tmp_path / "run").glob("checkpoint-0002-*"):
         path.unlink()

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -131,8 +131,7 @@ def _measure(model: Classifier, batch: Batch, ids: range, plan: Plan) -> Measure
     rows |= _perturbed(model, batch, z, u, s, ids, plan)
     rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_sensitivity": units(s)}
     if plan.making is not None:
-        assert isinstance(x, Tensor)
-        rows |= _corrupted(model, x, y, ids, plan.making)
+        rows |= _corrupted(model, cast(Tensor, x), y, ids, plan.making)
     return Measured(batch, {name: _numpy(value) for name, value in rows.items()}, u, s)
 
 
@@ -214,8 +213,7 @@ def _moved(step: Step, x: Input, chosen: Tensor, ids: range, number: int, seed: 
     for row, example in enumerate(ids):
         generator.manual_seed(seed_of(seed, example, 2 + number))
         one = step.perturb(x[row : row + 1], chosen[row : row + 1], generator)
-        assert isinstance(one, Tensor)
-        parts.append(one)
+        parts.append(cast(Tensor, one))
     return torch.cat(parts)
 
 

@@ -1,8 +1,7 @@
-"""Gaussian, defocus and glass blur.
+"""The five blurs: Gaussian, defocus, glass, zoom and motion.
 
-Zoom: the middle of an image enlarged to its size, bilinear with aligned corners, as SciPy does.
-
-Motion blur as in ImageMagick: half a Gaussian along a line, pixel by pixel, in 16 bits.
+Zoom blur enlarges the middle of an image to its full size, bilinear with aligned corners, as SciPy does. Motion blur
+follows ImageMagick: half a Gaussian along a line, pixel by pixel, in 16 bits,
 
     out(y, x) = sum_i k_i in(y + ceil(i sin a - 1/2), x + ceil(i cos a - 1/2)),   k_i ~ exp(-i^2 / 2 sigma^2), i >= 0
 
@@ -23,12 +22,12 @@ from poise.corruptions.draws import Random
 from poise.corruptions.filters import correlate_mirrored, smooth
 from poise.corruptions.pixels import as_bytes, divided, reflect, replicate, unit
 
-_SMALL = 64  # up to this size a product of matrices is faster than two taps
+_SMALL = 64  # up to this size a matrix product is faster than two taps
 
 
 @dataclass(frozen=True)
 class ZoomBlur:
-    """The mean of the image and its zooms by `factors`; 1 is one of them, so the image counts twice."""
+    """The mean of the image and its zooms by `factors`; 1 is one of the factors, so the image counts twice."""
 
     factors: tuple[float, ...]
 
@@ -44,9 +43,9 @@ class ZoomBlur:
 
 
 def zoom(x: Tensor, factor: float) -> Tensor:
-    """Images [H, ..., W] enlarged by the factor around their middle, and cut to H x W: columns first, then rows.
+    """Images [H, ..., W] enlarged by the factor around their middle, and cropped to H x W: columns first, then rows.
 
-    With rows first and columns last one product of matrices does an axis of a whole batch.
+    With rows first and columns last, one matrix product processes an axis of a whole batch.
     """
     height, width = x.shape[0], x.shape[-1]
     if max(height, width) <= _SMALL:
@@ -61,7 +60,9 @@ def zoom(x: Tensor, factor: float) -> Tensor:
 
 @lru_cache(256)
 def _zoom_taps(size: int, factor: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cut the middle, enlarge it, cut the middle: each place's two numbers, by the left one, and the right's weight."""
+    """Crop the middle, enlarge it and crop the middle: for each position the left of two input pixels, and the right's
+    weight.
+    """
     part = math.ceil(size / factor)
     large = round(part * factor)
     place = torch.arange(size, dtype=torch.float64) + (large - size) // 2
@@ -72,7 +73,7 @@ def _zoom_taps(size: int, factor: float, device: torch.device) -> tuple[Tensor, 
 
 @lru_cache(256)
 def _zoom_matrix(size: int, factor: float, device: torch.device) -> Tensor:
-    """The same as a matrix [n, n]."""
+    """The same map as a matrix [n, n]."""
     left, weight = _zoom_taps(size, factor, device)
     row = torch.arange(size, device=device)
     matrix = torch.zeros(size, size, dtype=torch.float64, device=device)
@@ -108,7 +109,7 @@ def streak(images: Tensor, degrees: Tensor, radius: float, sigma: float, roundin
     rows = _line(taps * angle.sin(), height) * width  # [B, T, H]
     columns = _line(taps * angle.cos(), width)  # [B, T, W]
     first = torch.arange(size, device=images.device)[:, None, None] * (height * width)
-    # Channels must lie together: of one image alone, reshape would give a view of planes, ten times as slow to read.
+    # Keep channels contiguous: for a single image, reshape would return a view of planes, ten times as slow to read.
     pixels = images.permute(0, 2, 3, 1).contiguous().view(-1, channels).double().mul_(257)
     total = torch.zeros_like(pixels)
     for tap, weight in enumerate(weights):
@@ -125,7 +126,7 @@ def _half_gaussian(width: int, sigma: float) -> list[float]:
 
 
 def _line(distance: Tensor, size: int) -> Tensor:
-    """The places that a tap at this distance reads, for all places of an axis [B, T, size]."""
+    """The positions that a tap at this distance reads, for all positions of an axis [B, T, size]."""
     offset = (distance - 0.5).ceil().long()
     return replicate(torch.arange(size, device=distance.device) + offset[..., None], size)
 
@@ -183,7 +184,7 @@ class DefocusBlur:
 
 @cache
 def _quarter(setting: DefocusBlur) -> list[list[float]]:
-    """Its kernel from the middle down and to the right."""
+    """The kernel from its middle down and to the right."""
     kernel = setting.kernel()
     middle = len(kernel) // 2
     quarter: list[list[float]] = kernel[middle:, middle:].double().tolist()
@@ -205,10 +206,10 @@ def _soften(disk: Tensor, taps: Tensor, axis: int, first: int) -> Tensor:
 
 @dataclass(frozen=True)
 class GlassBlur:
-    """Smoothed, pixels copied from near places again and again, smoothed.
+    """Smooth, copy pixels from nearby positions repeatedly, and smooth again.
 
-    The reference means to swap pixels and, through an aliased view, copies: from the last pixel to the first, each
-    place takes what its neighbour holds at that moment. An offset lies in [-reach, reach).
+    The reference intends to swap pixels but copies them, through an aliased view: from the last pixel to the first,
+    each position takes the current value of its neighbour. An offset lies in [-reach, reach).
     """
 
     sigma: float
@@ -216,7 +217,7 @@ class GlassBlur:
     iterations: int
 
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor]:
-        """Offsets (dx, dy) from the last place to the first [B, iterations, h, w, 2]; one number gives both."""
+        """Offsets (dx, dy) from the last position to the first [B, iterations, h, w, 2]; one number gives both."""
         height, width = (size - 2 * self.reach for size in images.shape[2:])
         across = random.uniform(self.iterations, height, width).mul_(2 * self.reach)
         down = across.frac().mul_(2 * self.reach)
@@ -229,7 +230,7 @@ class GlassBlur:
         return as_bytes(smooth(unit(images), self.sigma))
 
     def _copy(self, images: Tensor, offsets: Tensor) -> Tensor:
-        """All copies at once: follow every chain of copies to the old pixel where it ends."""
+        """All copies at once: follow every chain of copies to the original pixel at its end."""
         size, channels, height, width = images.shape
         pixels = height * width
         pointer = self._pointers(offsets, height, width)
@@ -240,7 +241,9 @@ class GlassBlur:
         return images.flatten(2).gather(2, place).view(size, channels, height, width)
 
     def _pointers(self, offsets: Tensor, height: int, width: int) -> Tensor:
-        """Where each place looks: copies come first, then the old pixels, which look at themselves [B, 2 * H * W]."""
+        """The position that each position copies: copies first, then the original pixels, which point at themselves [B,
+        2 * H * W].
+        """
         rows = torch.arange(height - self.reach, self.reach, -1, device=offsets.device)[:, None]
         columns = torch.arange(width - self.reach, self.reach, -1, device=offsets.device)
         place = rows * width + columns

@@ -1,6 +1,6 @@
-"""A corruption as a transform: for anybody's Dataset, in any number of workers.
+"""Apply a corruption: `corrupt` for batches, and `Corrupt` as a transform for datasets.
 
-Corrupting batches: by name, at a severity, reproducibly, within a budget of memory.
+Results are reproducible in every batch size and number of workers, and memory stays within a budget.
 
 Axes: B images, H rows, W columns.
 """
@@ -34,12 +34,12 @@ _NUMBERS_AT_ONCE = 16  # float64 per value that a corruption may hold
 
 @dataclass(frozen=True)
 class Corruption:
-    """One of the 19 in one profile, at any severity.
+    """One of the 19 corruptions in one profile, at any severity.
 
     name      one of `poise.corruptions.protocols.CORRUPTIONS`.
-    profile   whose constants: "cifar" (made for 32 px), "tiny" (64) or "imagenet" (224).
-    libraries "2018", with which the data sets were made, or "today": what the original code gives with the libraries
-              of today. They differ in motion_blur and snow (ImageMagick truncates since 6.9.10-69), jpeg_compression
+    profile   the set of constants: "cifar" (made for 32 px), "tiny" (64) or "imagenet" (224).
+    libraries "2018", which made the published data sets, or "today": the results of the original code with today's
+              libraries. They differ in motion_blur and snow (ImageMagick truncates since 6.9.10-69), jpeg_compression
               (IJG's libjpeg 9c, now libjpeg-turbo) and elastic_transform (another border since SciPy 1.6).
     """
 
@@ -53,25 +53,25 @@ class Corruption:
         require_choice("libraries", self.libraries, "2018", "today")
 
     def at(self, severity: int) -> Setting:
-        """Its constants at a severity."""
+        """The constants at a severity."""
         if not is_whole(severity) or severity not in SEVERITIES:
             raise ValueError(f"severity={severity!r} must be 1, 2, 3, 4 or 5")
         setting = PROFILES[self.profile][self.name][severity - 1]
         return setting if self.libraries == "2018" else _today(setting)
 
     def require_size(self, height: int, width: int) -> None:
-        """ValueError for images that are too small, or larger than the photographs of frost."""
+        """ValueError for images that are too small, or larger than the frost photographs."""
         _require_smallest(height, width)
         setting = self.at(SEVERITIES[0])
         if isinstance(setting, Frost):
             setting.require_size(height, width)
 
     def draw(self, random: Random, images: Tensor, severity: int) -> tuple[Tensor, ...]:
-        """All its random numbers for these images, bytes [B, 3, H, W]."""
+        """All random numbers for these images, bytes [B, 3, H, W]."""
         return self.at(severity).draw(random, images)
 
     def apply(self, images: Tensor, severity: int, draws: Sequence[Tensor]) -> Tensor:
-        """Bytes [B, 3, H, W] in, bytes out; nothing here is random."""
+        """Bytes [B, 3, H, W] to corrupted bytes; deterministic."""
         return self.at(severity).apply(images, *draws)
 
 
@@ -87,14 +87,14 @@ def corrupt(
     jpeg: int | None = None,
     memory: int | None = None,
 ) -> Tensor:
-    """Images under a corruption, of the same shape, kind and device.
+    """Corrupt images; the result has the same shape, dtype and device.
 
-    images    [B, 3, H, W] or [3, H, W], RGB; uint8, or floats in [0, 1], which are read as the nearest of 256 levels.
+    images    [B, 3, H, W] or [3, H, W], RGB; uint8, or floats in [0, 1], rounded to the nearest of 256 levels.
     profile   "cifar", "tiny" or "imagenet"; by default the one made for 32, 64 or 224 px.
-    index     names each image: the same seed and index draw the same numbers in every batch. By default 0, 1, ...
-    libraries "2018" as the sets were published, or "today", see `Corruption`; of the second JPEG pass as well.
+    index     identifies each image: the same seed and index draw the same numbers in every batch. By default 0, 1, ...
+    libraries "2018" as published, or "today", see `Corruption`; also applies to the second JPEG pass.
     jpeg      quality of a second JPEG pass; ImageNet-C was saved at 85.
-    memory    bytes that may be in use at once, about; by default 64 MB, on a GPU 2 GB.
+    memory    approximate number of bytes in use at once; by default 64 MB, on a GPU 2 GB.
     """
     require_whole("seed", seed)
     if memory is not None:
@@ -116,18 +116,18 @@ def profile_for(height: int, width: int) -> str:
     """The profile that was made for images of this size."""
     if height != width or height not in _SIDES:
         raise ValueError(
-            f"no profile is made for {height} x {width} pixels: name one of {', '.join(map(repr, PROFILES))}"
+            f"no profile exists for {height} x {width} pixels: pass profile= one of {', '.join(map(repr, PROFILES))}"
         )
     return _SIDES[height]
 
 
 def require_corruption(name: str) -> None:
-    """ValueError, with the nearest name, unless it is one of the 19."""
+    """ValueError, with the closest match, unless `name` is one of the 19 corruptions."""
     require_known("corruption", name, CORRUPTIONS)
 
 
 def _today(setting: Setting) -> Setting:
-    """With the libraries of today."""
+    """The setting with today's libraries."""
     if isinstance(setting, MotionBlur | Snow):
         return replace(setting, rounding="truncate")
     if isinstance(setting, Jpeg):
@@ -138,9 +138,13 @@ def _today(setting: Setting) -> Setting:
 def _as_bytes(images: Tensor) -> Tensor:
     """uint8 [B, 3, H, W]"""
     if not isinstance(images, Tensor):
-        raise TypeError(f"images must be a tensor [B, 3, H, W], got {type(images).__name__}; torch.as_tensor makes one")
+        raise TypeError(f"images must be a tensor [B, 3, H, W], got {type(images).__name__}: use torch.as_tensor")
     if images.dim() not in (3, 4) or images.shape[-3] != 3:
-        hint = ": its channels are last, permute them" if images.dim() in (3, 4) and images.shape[-1] == 3 else ""
+        hint = (
+            ": move the channels from the last axis with permute"
+            if images.dim() in (3, 4) and images.shape[-1] == 3
+            else ""
+        )
         raise ValueError(f"images must have shape [B, 3, H, W] or [3, H, W], got {list(images.shape)}{hint}")
     _require_smallest(*images.shape[-2:])
     images = images if images.dim() == 4 else images[None]
@@ -155,12 +159,12 @@ def _as_bytes(images: Tensor) -> Tensor:
 def require_range(images: Tensor) -> None:
     """ValueError for floats outside [0, 1], and for NaN."""
     if images.is_floating_point() and not bool(((images >= 0) & (images <= 1)).all()):
-        raise ValueError("images of floats must lie in [0, 1]: corrupt first, normalize later")
+        raise ValueError("images must lie in [0, 1] if they are floats: corrupt first, then normalize")
 
 
 def _require_smallest(height: int, width: int) -> None:
     if min(height, width) < _SMALLEST:
-        raise ValueError(f"images must be {_SMALLEST} pixels high and wide or more, got {height} x {width}")
+        raise ValueError(f"images must have at least {_SMALLEST} x {_SMALLEST} pixels, got {height} x {width}")
 
 
 def _as_given(result: Tensor, images: Tensor) -> Tensor:
@@ -173,7 +177,7 @@ def _as_index(index: Tensor | Sequence[int] | int | None, images: Tensor) -> Ten
         names = torch.arange(len(images)) if index is None else torch.as_tensor(index)
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"index={index!r} must hold one whole number per image, {len(images)}") from None
-    names = names if names.numel() else names.long()  # an empty list makes a tensor of floats
+    names = names if names.numel() else names.long()  # an empty list becomes a tensor of floats
     if names.is_floating_point() or names.dtype == torch.bool or names.numel() != len(images) or names.dim() > 1:
         raise ValueError(
             f"index must hold one whole number per image, {len(images)}; got {list(names.shape)} {names.dtype}"
@@ -190,10 +194,10 @@ def _parts(images: Tensor, memory: int | None) -> list[slice]:
 
 @dataclass(frozen=True)
 class Corrupt:
-    """Corrupts one image, a tensor [3, H, W] or a PIL image, and returns its kind.
+    """Corrupt one image, a tensor [3, H, W] or a PIL image, and return the same type.
 
-    A transform is not told which image it gets, so that the draws follow the pixels: the same picture is corrupted in
-    the same way in every epoch, order and worker. With `transform(image, index=i)` they follow the index instead.
+    A transform does not know the index of its image, so the random numbers depend on the pixels: the same image is
+    corrupted in the same way in every epoch, order and worker. `transform(image, index=i)` uses the index instead.
     """
 
     name: str
@@ -217,13 +221,13 @@ class Corrupt:
         width, height = image.size
         pixels = torch.frombuffer(bytearray(as_rgb(image).tobytes()), dtype=torch.uint8)
         changed = self._corrupt(pixels.view(height, width, 3).permute(2, 0, 1), index)
-        from PIL import Image  # whoever passes a PIL image has it
+        from PIL import Image  # installed if the image is a PIL image
 
         return Image.frombytes("RGB", (width, height), _raw(changed.permute(1, 2, 0)))
 
     def _corrupt(self, image: Tensor, index: int | None) -> Tensor:
         if image.dim() != 3:
-            raise ValueError(f"image must have shape [3, H, W], got {list(image.shape)}; poise.corrupt takes batches")
+            raise ValueError(f"image must have shape [3, H, W], got {list(image.shape)}; use poise.corrupt for batches")
         return corrupt(
             image,
             self.name,

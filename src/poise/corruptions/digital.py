@@ -1,10 +1,10 @@
-"""Elastic transform: a random affine map, then a smooth random displacement of every pixel.
+"""The digital corruptions except JPEG: brightness, saturation, contrast, pixelate and the elastic transform.
+
+Brightness and saturation change hue, saturation and value, by scikit-image's formulas. Pixelate shrinks with Pillow's
+box filter and enlarges by repeating pixels. The elastic transform is a random affine map, then a smooth random
+displacement of every pixel.
 
 Axes: B images, H rows, W columns.
-
-Brightness, saturation and contrast. The first two work on hue, saturation and value, by scikit-image's formulas.
-
-Pixelate: shrunk by Pillow's box filter, enlarged again by repeating pixels.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Brightness:
 
 @dataclass(frozen=True)
 class Saturate:
-    """Less saturation, or more; with a shift, grey becomes reddish."""
+    """Less or more saturation; with a shift, grey becomes reddish."""
 
     factor: float
     shift: float
@@ -52,7 +52,7 @@ class Saturate:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Every channel nearer to its own mean."""
+    """Move every channel towards its mean."""
 
     factor: float
 
@@ -68,14 +68,14 @@ class Contrast:
 def _mean_in_order(x: Tensor) -> Tensor:
     """The mean of each channel, pixels added one after the other as numpy does here [B, C].
 
-    In flat images the last bit decides on a level. A running sum over the first axis is sequential on every device.
+    In flat images the last bit decides a level. A running sum over the first axis is sequential on every device.
     """
     pixels = x.flatten(2).permute(2, 0, 1).contiguous()
     return divided(pixels.cumsum(0)[-1], len(pixels))
 
 
 def _to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Hue, saturation and value in [0, 1], each [B, H, W]; where two channels are largest, the later one decides."""
+    """Hue, saturation and value in [0, 1], each [B, H, W]; if two channels are largest, the later one decides."""
     red, green, blue = x.unbind(1)
     value = x.amax(1)
     spread = value - x.amin(1)
@@ -125,7 +125,7 @@ class Pixelate:
 
 
 def _shrink(images: Tensor, height: int, width: int) -> Tensor:
-    """Columns first, then rows, levels rounded after each."""
+    """Shrink columns first, then rows, and round after each."""
     across = _box_weights(images.shape[3], width, images.device)
     down = _box_weights(images.shape[2], height, images.device)
     return _rounded(torch.matmul(down, _rounded(torch.matmul(images, across.T))))
@@ -133,7 +133,7 @@ def _shrink(images: Tensor, height: int, width: int) -> Tensor:
 
 @lru_cache(64)
 def _repeats(size: int, new: int, device: torch.device) -> Tensor:
-    """The one pixel that the box filter gives to each when it enlarges [new]."""
+    """The pixel that the box filter assigns to each output position when it enlarges [new]."""
     return _box_weights(size, new, device).argmax(1)
 
 
@@ -141,8 +141,8 @@ def _repeats(size: int, new: int, device: torch.device) -> Tensor:
 def _box_weights(size: int, new: int, device: torch.device) -> Tensor:
     """Equal weights for the pixels whose centre lies in an output pixel, in fixed point [new, size].
 
-    Products and sums of these integers are exact in float64, whatever the order; where a centre lies on the border of
-    two output pixels, Pillow's own order of operations decides.
+    Products and sums of these integers are exact in float64, whatever the order. If a centre lies on the border of two
+    output pixels, Pillow's own order of operations decides.
     """
     scale = size / new
     wide = max(scale, 1.0)
@@ -160,9 +160,10 @@ def _rounded(total: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Elastic:
-    """In pixels: displacements of `strength` smoothed by `sigma`, after an affine map whose points move by `jitter`.
+    """Displacements of `strength` smoothed by `sigma`, after an affine map that moves its points by `jitter`, all in
+    pixels.
 
-    scipy   whose border: "1.1" as in every SciPy before 1.6, "1.6" as since then.
+    scipy   the version whose border to use: "1.1" for every SciPy before 1.6, "1.6" since then.
     """
 
     strength: float
@@ -174,7 +175,7 @@ class Elastic:
         require_choice("scipy", self.scipy, "1.1", "1.6")
 
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Three points' (x, y) [B, 3, 2], displacements to the right and down [B, H, W]."""
+        """The (x, y) of three points [B, 3, 2], and displacements to the right and down [B, H, W]."""
         plane = images.shape[2:]
         return random.uniform(3, 2), random.uniform(*plane), random.uniform(*plane)
 
@@ -211,8 +212,8 @@ def _warp(x: Tensor, moved: Tensor) -> Tensor:
 
 
 def _inverse_affine(moved: Tensor, height: int, width: int) -> Tensor:
-    """The inverse of the map that moves three points so, rows (a, b, c) for x and y [B, 2, 3]."""
-    middle = torch.tensor([height // 2, width // 2])  # (x, y): crossed in the reference, where all images are square
+    """The inverse of the affine map that moves the three points, rows (a, b, c) for x and y [B, 2, 3]."""
+    middle = torch.tensor([height // 2, width // 2])  # (x, y): swapped in the reference, whose images are square
     third = min(height, width) // 3
     corners = torch.tensor([[1, 1], [1, -1], [-1, -1]]) * third + middle
     points = (corners.to(moved) + moved).double()  # float32 sums, as in the reference
@@ -245,10 +246,10 @@ def _displace(x: Tensor, down: Tensor, right: Tensor, scipy: str) -> Tensor:
 
 
 def _folded(place: Tensor, size: int) -> Tensor:
-    """Coordinates brought into (-1, n) as SciPy before 1.6 did, with period 2n.
+    """Coordinates folded into (-1, n) as in SciPy before 1.6, with period 2n.
 
-    Below 0: c + 2n if c < -n, else -c - 1. Above n - 1: 2n - c - 1 if c >= n, else c. What then still lies outside of
-    [0, n - 1] is interpolated with a neighbour that is reflected without the edge.
+    Below 0: c + 2n if c < -n, else -c - 1. Above n - 1: 2n - c - 1 if c >= n, else c. Coordinates that remain outside
+    [0, n - 1] are interpolated with a neighbour that is reflected without the edge.
     """
     place = place.fmod(2 * size)
     below = torch.where(place < -size, place + 2 * size, -place - 1)

@@ -1,9 +1,9 @@
-"""Random numbers that belong to an image: the same for every batch size, order, device and number of workers.
+"""Random numbers of an image: the same for every batch size, order, device and number of workers.
 
     number i of an image = mix(key + (i + 1) * golden ratio),   key = mix(word(seed, label) + mix(index))
 
-`mix` is SplitMix64 (Steele et al. 2014) and `word` 64 bits of a sha256, so that an image's numbers depend on the seed,
-the label (the corruption and its severity) and the image's index alone. A 64-bit number serves as two of 32 bits.
+`mix` is SplitMix64 (Steele et al. 2014) and `word` 64 bits of a sha256. An image's numbers depend only on the seed, the
+label (the corruption and its severity) and the image's index. A 64-bit number serves as two 32-bit numbers.
 
 Axes: B images, n numbers.
 """
@@ -26,10 +26,10 @@ _GOLDEN, _FIRST, _SECOND = (signed(word) for word in (0x9E3779B97F4A7C15, 0xBF58
 
 
 class Random:
-    """The numbers of a batch of images; it moves on with every draw."""
+    """The numbers of a batch of images; every draw advances the stream."""
 
     def __init__(self, seed: int, label: str, index: Tensor) -> None:
-        """index: int64 [B], one number per image that names it."""
+        """index: int64 [B], one number per image that identifies it."""
         word = signed(int.from_bytes(sha256(f"{seed}/{label}".encode()).digest()[:8], "big"))
         self._keys = _mix(_mix(index.to(torch.int64)) + word)  # [B]
         self._drawn = 0
@@ -64,7 +64,9 @@ class Random:
 
 
 def _mix(bits: Tensor) -> Tensor:
-    """SplitMix64's finalizer; int64 products wrap as uint64 do, and a mask makes the arithmetic shift a logical one."""
+    """SplitMix64's finalizer. int64 products wrap as uint64 do, and a mask turns the arithmetic shift into a logical
+    one.
+    """
     bits = (bits ^ _shift(bits, 30)).mul_(_FIRST)
     bits = bits.bitwise_xor_(_shift(bits, 27)).mul_(_SECOND)
     return bits.bitwise_xor_(_shift(bits, 31))

@@ -19,7 +19,7 @@ from torch import Tensor
 from poise.corruptions.pixels import reflect, replicate
 
 Border = Callable[[Tensor, int], Tensor]
-_IN_CACHE = 1 << 17  # numbers: a CPU adds planes of a megabyte several times as fast as those of a whole batch
+_IN_CACHE = 1 << 17  # numbers: a CPU adds planes of a megabyte several times faster than a whole batch
 
 
 def gaussian_taps(sigma: float, truncate: float = 4.0) -> list[float]:
@@ -31,7 +31,7 @@ def gaussian_taps(sigma: float, truncate: float = 4.0) -> list[float]:
 
 
 def _pairwise_sum(numbers: list[float]) -> float:
-    """Added in numpy's order, last bit included: eight lanes and then the rest, by halves beyond 128 numbers."""
+    """The sum in numpy's order, identical to the last bit: eight lanes and then the rest, halved beyond 128 numbers."""
     count = len(numbers)
     if count > 128:
         half = count // 2 - count // 2 % 8
@@ -40,13 +40,13 @@ def _pairwise_sum(numbers: list[float]) -> float:
     lanes = [reduce(add, numbers[lane:whole:8]) for lane in range(8)] if whole else [0.0]
     while len(lanes) > 1:
         lanes = [left + right for left, right in zip(lanes[::2], lanes[1::2], strict=True)]
-    return reduce(add, numbers[whole:], lanes[0])  # not sum, which compensates since Python 3.12
+    return reduce(add, numbers[whole:], lanes[0])  # not sum, which uses compensated summation since Python 3.12
 
 
 def smooth(x: Tensor, sigma: float) -> Tensor:
     """Smooth the last two axes with replicated borders.
 
-    The sums run in SciPy's order, outer pairs first: flat regions then land on the same side of an integer as there.
+    The sums run in SciPy's order, outer pairs first, so that flat regions round to the same integers.
     """
     taps = gaussian_taps(sigma)
     return x if len(taps) == 1 else _smooth_axis(_smooth_axis(x, taps, -2), taps, -1)
@@ -56,9 +56,9 @@ def smooth(x: Tensor, sigma: float) -> Tensor:
 def smoothing_matrix(
     size: int, sigma: float, truncate: float = 4.0, border: Border = replicate, device: torch.device | None = None
 ) -> Tensor:
-    """Smoothing one axis of this size, as a matrix: any radius, at the price of another order of sums [n, n].
+    """Smoothing of one axis of this size, as a matrix [n, n]: supports any radius, but adds in another order.
 
-    It is kept for the next call: not to be changed.
+    The matrix is cached; do not modify it.
     """
     taps = gaussian_taps(sigma, truncate) if sigma > 0 else [1.0]
     place = torch.arange(size)
@@ -81,7 +81,7 @@ def correlate(x: Tensor, kernel: Sequence[Sequence[float]]) -> Tensor:
 
 
 def correlate_mirrored(x: Tensor, quarter: Sequence[Sequence[float]]) -> Tensor:
-    """As `correlate`, with a kernel that is the same up and down, left and right: from its middle outwards."""
+    """Like `correlate`, with a kernel that is symmetric in both axes, given from its middle outwards."""
     planes = x.reshape(-1, 1, *x.shape[2:])
     at_once = max(1, len(planes) if x.is_cuda else _IN_CACHE // (x.shape[2] * x.shape[3]))
     result = torch.empty_like(planes)
@@ -92,7 +92,7 @@ def correlate_mirrored(x: Tensor, quarter: Sequence[Sequence[float]]) -> Tensor:
 
 
 def _add_mirrored(x: Tensor, quarter: Sequence[Sequence[float]], result: Tensor) -> None:
-    """Two columns that share their weights are added first, then a whole row of the kernel, then two such rows."""
+    """Add two columns that share their weights first, then a whole row of the kernel, then two such rows."""
     height, width = x.shape[2:]
     reach = len(quarter) - 1
     padded = _reflected(x, reach, -1)

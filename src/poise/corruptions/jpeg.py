@@ -1,15 +1,15 @@
-"""JPEG compression without a codec: what libjpeg loses, in its own integers.
+"""JPEG compression without a codec: the loss of libjpeg, in its own integer arithmetic.
 
-Colours to luma and chroma, cosine transforms, quantised; and back. Entropy coding loses nothing and is left out. Chroma
-has half the resolution, and the two families of libraries go there by different ways:
+Converts colours to luma and chroma, applies cosine transforms, quantises, and inverts these steps. Entropy coding is
+lossless and is left out. Chroma has half the resolution, which the two families of libraries compute differently:
 
-    9c      IJG's libjpeg 9a to 9d: a 16 x 16 block of chroma is transformed, its lowest 8 x 8 coefficients are kept,
-            and the way back gives 16 x 16 values. CIFAR-10-C was made with it.
-    turbo   libjpeg-turbo, as libjpeg 6b: means of 2 x 2 are transformed, and interpolated after the way back.
+    9c      IJG's libjpeg 9a to 9d: transforms a 16 x 16 block of chroma and keeps its lowest 8 x 8 coefficients; the
+            inverse gives 16 x 16 values. CIFAR-10-C was made with it.
+    turbo   libjpeg-turbo, like libjpeg 6b: transforms means of 2 x 2, and interpolates after the inverse.
 
 A pass of the integer ("islow") transforms along one axis, however it is factored, is a matrix of integers T and one
 rounding, y = floor((T x + 2^(bits - 1)) / 2^bits). So are the colours. All products and sums are below 2^53, and so
-exact in float64: neither the order of sums nor the device changes anything.
+exact in float64: neither the order of sums nor the device changes the result.
 
 Axes: B planes, H rows, W columns, n a block's side, h and w blocks in a column and in a row.
 """
@@ -37,7 +37,7 @@ _CHROMA = """
 """
 
 # 2^13 sqrt(2) cos(k (2 j + 1) pi / 2n) for k = 0..7 and the first half of j; the other half mirrors it with the sign
-# (-1)^k. Entries are one off the nearest integer where libjpeg makes them out of several rounded constants.
+# (-1)^k. Entries differ from the nearest integer by one where libjpeg computes them from several rounded constants.
 _EIGHT = """
     8192 8192 8192 8192      11363 9633 6437 2260     10703 4433 -4433 -10703   9633 -2259 -11362 -6436
     8192 -8192 -8192 8192    6437 -11362 2261 9633    4433 -10704 10704 -4433   2260 -6436 9633 -11363
@@ -55,8 +55,8 @@ _SIXTEEN_BACK = """
     9632 -2260 -11363 -6436 6436 11363 2260 -9632         8956 -5461 -11086 1137 11529 3363 -10217 -7350
 """
 
-# Red, green and blue to luma and chroma, in 16 bits, and what is added before rounding. Luma and chroma are kept
-# centred, in [-128, 127]. The way back differs in green by one: 0.344136286 in IJG's library, 0.34414 in the other.
+# Red, green and blue to luma and chroma, in 16 bits, and the bias added before rounding. Luma and chroma are kept
+# centred, in [-128, 127]. The inverse differs in green by one: 0.344136286 in IJG's library, 0.34414 in the other.
 _TO_YCC = (19595, 38470, 7471, -11059, -21709, 32768, 32768, -27439, -5329)
 _YCC_BIAS = (32768 - (128 << 16), 32767, 32767)
 _TO_RGB = {
@@ -89,7 +89,7 @@ class Jpeg:
         return rgb.clamp_(0, 255).to(torch.uint8)
 
     def _lossy_9c(self, images: Tensor) -> Tensor:
-        """Rows and columns are repeated to whole blocks of 16, chroma goes through 16 x 16."""
+        """Repeat rows and columns to fill blocks of 16; chroma uses 16 x 16 transforms."""
         height, width = images.shape[2:]
         planes = _recoloured(_fill(images, height + -height % 16, width + -width % 16), _TO_YCC, _YCC_BIAS)
         luma = _lossy(planes[:, :1], _table(_LUMA, self.quality, images.device), 8)
@@ -97,7 +97,7 @@ class Jpeg:
         return torch.cat([luma, chroma], dim=1)
 
     def _lossy_turbo(self, images: Tensor) -> Tensor:
-        """Columns are repeated to whole blocks before chroma is halved, rows after it."""
+        """Repeat columns to fill blocks before chroma is halved, and rows after it."""
         height, width = images.shape[2:]
         rows, columns = (height + 1) // 2, (width + 1) // 2
         planes = _recoloured(_fill(images, 2 * rows, width + -width % 16), _TO_YCC, _YCC_BIAS)
@@ -110,7 +110,7 @@ class Jpeg:
 
 @cache
 def _table(base: str, quality: int, device: torch.device) -> Tensor:
-    """Steps of the coefficients [8, 1, 8]."""
+    """The quantisation steps of the coefficients [8, 1, 8]."""
     scale = 5000 // quality if quality < 50 else 200 - 2 * quality
     steps = [min(max((int(number) * scale + 50) // 100, 1), 255) for number in base.split()]
     return torch.tensor(steps, dtype=torch.float64, device=device).view(8, 1, 8)
@@ -145,7 +145,7 @@ def _recoloured(planes: Tensor, weights: tuple[int, ...], bias: tuple[int, int, 
 
 
 def _halve(planes: Tensor) -> Tensor:
-    """The mean of 2 x 2, rounded down and up in turn along a row."""
+    """The mean of 2 x 2, rounded down and up alternately along a row."""
     pairs = planes[..., ::2] + planes[..., 1::2]
     bias = torch.arange(pairs.shape[-1], device=planes.device) % 2 + 1
     return (pairs[:, :, ::2] + pairs[:, :, 1::2] + bias).mul_(1 / 4).floor_()
@@ -161,17 +161,17 @@ def _double(planes: Tensor) -> Tensor:
 
 
 def _lossy(planes: Tensor, table: Tensor, side: int) -> Tensor:
-    """Transform, quantise and transform back each block of this side, 8 coefficients each way."""
+    """Transform, quantise and invert each block of this side, with 8 coefficients per axis."""
     forward = _transform(_EIGHT if side == 8 else _SIXTEEN, planes.device)
     inverse = _transform(_EIGHT if side == 8 else _SIXTEEN_BACK, planes.device)
     across = planes.shape[-1] // side
-    # Rows and then columns; back, columns and then rows. Two more bits are kept in between.
+    # Rows and then columns; inverse, columns and then rows. Two more bits are kept in between.
     rows = _rounded(torch.matmul(planes.reshape(-1, side), forward.T), 11)
     blocks = _rounded(torch.matmul(forward, rows.view(-1, side, 8 * across)), 15 if side == 8 else 17)
     blocks = _quantised(blocks.view(-1, 8, across, 8), table).view(-1, 8, 8 * across)
     rows = _rounded(torch.matmul(inverse.T, blocks), 11)
     values = _rounded(torch.matmul(rows.view(-1, 8), inverse), 18)
-    # Beyond 10 bits libjpeg's own limit wraps; pictures made to overshoot at quality 1 reach two thirds of that.
+    # Beyond 10 bits libjpeg's own limit wraps; images made to overshoot at quality 1 reach two thirds of that.
     return values.clamp_(-128, 127).view(planes.shape)
 
 
@@ -181,9 +181,9 @@ def _rounded(x: Tensor, bits: int) -> Tensor:
 
 
 def _quantised(blocks: Tensor, table: Tensor) -> Tensor:
-    """Coefficients, eight times too large, to the nearest multiple of their step; halves away from zero.
+    """Round coefficients, eight times too large, to the nearest multiple of their step; halves away from zero.
 
-    The quarter moves every integer away from the borders of division, so that a rounded quotient falls on its side.
+    The added quarter moves every integer away from the boundaries of the division, so that rounding cannot change it.
     """
     shift = blocks.sign().mul_(4 * table + 0.25)
     return shift.add_(blocks).div_(8 * table).trunc_().mul_(table)

@@ -1,4 +1,4 @@
-"""The four noises: every value of an image for itself.
+"""The four noises, applied to every value of an image independently.
 
 gaussian   x + c n          shot      Poisson(c x) / c
 speckle    x + x c n        impulse   0 or 1 with probability p       n ~ N(0, 1)
@@ -19,7 +19,7 @@ from poise.corruptions.pixels import as_bytes, divided, unit
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """Noise of one strength everywhere, as from a warm sensor."""
+    """Noise of uniform strength, as from a warm sensor."""
 
     scale: float
 
@@ -51,7 +51,7 @@ class ShotNoise:
     photons: float
 
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor]:
-        """The counts: a byte has 256 rates, so u is looked up in 256 distribution functions laid end to end."""
+        """The counts: a byte has 256 rates, so u is looked up in 256 concatenated distribution functions."""
         bounds, width = _poisson(self.photons, images.device)
         level = images.double()
         place = _number_below(bounds, random.uniform(*images.shape[1:]).add_(level), self.photons)
@@ -63,7 +63,7 @@ class ShotNoise:
 
 @dataclass(frozen=True)
 class ImpulseNoise:
-    """Salt and pepper: a value is replaced with this probability."""
+    """Salt and pepper: each value is replaced with this probability."""
 
     probability: float
 

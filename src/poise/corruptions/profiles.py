@@ -5,7 +5,7 @@
     imagenet  make_imagenet_c.py, 224 px
 
 A corruption at a severity is a record of its constants with `draw` and `apply`. Severities are not always in order of
-strength (elastic, saturate): that is how the data sets were made.
+strength (elastic, saturate); the published data sets have this order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from poise.corruptions.weather import Fog, Frost, Snow
 
 
 class Setting(Protocol):
-    """A corruption at one severity: bytes [B, 3, H, W] and its draws in, bytes out; nothing else is random."""
+    """A corruption at one severity: maps bytes [B, 3, H, W] and its draws to bytes; only `draw` is random."""
 
     def draw(self, random: Random, images: Tensor, /) -> tuple[Tensor, ...]: ...
 
@@ -41,7 +41,7 @@ def _each(make: Callable[..., Setting], *constants: Sequence[float] | float) -> 
 
 
 def _zooms(*counts_and_steps: tuple[int, float]) -> tuple[Setting, ...]:
-    """Factors 1, 1 + step, ...: their number and last bits are those of numpy's arange."""
+    """Factors 1, 1 + step, ..., with the count and the last bits of numpy's arange."""
     return tuple(ZoomBlur(tuple(1 + i * ((1 + step) - 1) for i in range(count))) for count, step in counts_and_steps)
 
 
@@ -153,7 +153,7 @@ IMAGENET: Settings = {
         (0.67, 0.4, 1, 0.65, 1.5, True),
     ),
     "contrast": _each(Contrast, 0.4, 0.3, 0.2, 0.1, 0.05),
-    # 244 is a slip for 224 that made it into the data set.
+    # 244 is a typo for 224 in the reference; the published data set was made with it.
     "elastic_transform": _elastic(
         244, (2, 0.7, 0.1), (2, 0.08, 0.2), (0.05, 0.01, 0.02), (0.07, 0.01, 0.02), (0.12, 0.01, 0.02)
     ),

@@ -19,7 +19,7 @@ CORRUPTIONS: tuple[str, ...] = STANDARD + EXTRA
 SEVERITIES: tuple[int, ...] = (1, 2, 3, 4, 5)
 
 # AlexNet's errors on ImageNet-C, means over the severities (Hendrycks and Dietterich, 2019). The mean corruption error
-# of a model is the mean over the 15 of its error / AlexNet's; no such reference was published for the CIFAR sets.
+# of a model is the mean over the 15 of its error / AlexNet's. No such reference was published for the CIFAR sets.
 ALEXNET_ERRORS: dict[str, float] = {
     "gaussian_noise": 0.886428,
     "shot_noise": 0.894468,

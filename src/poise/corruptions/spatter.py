@@ -1,8 +1,7 @@
 """Spatter: drops of water or mud on the lens.
 
-Axes: B images, H rows, W columns.
-
-Edges and the distance to them, as OpenCV finds them: Canny with the L1 norm, and the 5 x 5 chamfer distance.
+Includes the edges and the distance to them, computed as in OpenCV: Canny with the L1 norm, and the 5 x 5 chamfer
+distance.
 
 Axes: B images, H rows, W columns.
 """
@@ -20,7 +19,7 @@ from poise.corruptions.draws import Random
 from poise.corruptions.filters import correlate, smoothing_matrix
 from poise.corruptions.pixels import as_bytes, divided, replicate, unit
 
-# Steps of the chamfer distance, as OpenCV holds them: 1, 1.4 and 2.1969 in 16-bit fixed point.
+# Steps of the chamfer distance, as in OpenCV: 1, 1.4 and 2.1969 in 16-bit fixed point.
 _STRAIGHT, _DIAGONAL, _KNIGHT, _UNIT = 65536, 91750, 143976, 65536.0
 _TANGENT = 13573  # tan(22.5 degrees) in 15-bit fixed point
 
@@ -58,7 +57,7 @@ def _sobel(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _is_ridge(strength: Tensor, gx: Tensor, gy: Tensor) -> Tensor:
-    """Stronger than both neighbours along the gradient, whose direction is one of four; outside there is nothing."""
+    """Stronger than both neighbours along the gradient, in one of four directions; the outside counts as 0."""
     near = _Neighbours(strength, 1, 0)
     wide, tall = gx.abs().long() * _TANGENT, gy.abs().long() << 15
     horizontal = tall < wide
@@ -73,7 +72,7 @@ def _is_ridge(strength: Tensor, gx: Tensor, gy: Tensor) -> Tensor:
 
 
 def _connected(strong: Tensor, weak: Tensor) -> Tensor:
-    """The weak pixels that a chain of weak neighbours links to a strong one."""
+    """The weak pixels that are connected to a strong one through weak neighbours."""
     found = strong
     while True:
         grown = (F.max_pool2d(found.float(), 3, stride=1, padding=1) > 0) & weak
@@ -83,7 +82,7 @@ def _connected(strong: Tensor, weak: Tensor) -> Tensor:
 
 
 def _relax(distance: Tensor, far: int) -> Tensor:
-    """The distance through the best of the 16 steps."""
+    """The distance by the best of the 16 steps."""
     near = _Neighbours(distance, 2, far)
     best = distance
     for square, step in ((1, _STRAIGHT), (2, _DIAGONAL), (5, _KNIGHT)):
@@ -94,7 +93,7 @@ def _relax(distance: Tensor, far: int) -> Tensor:
 
 
 class _Neighbours:
-    """A batch of planes, seen from a place some pixels away; a constant lies beyond the border."""
+    """A batch of planes, shifted by a number of pixels, with a constant beyond the border."""
 
     def __init__(self, planes: Tensor, reach: int, beyond: int) -> None:
         self._height, self._width = planes.shape[1:]
@@ -112,7 +111,7 @@ _RELIEF = ((-2, -1, 0), (-1, 1, 1), (0, 1, 2))
 
 @dataclass(frozen=True)
 class Spatter:
-    """A smoothed random layer, kept above a threshold: water glistens at the edges of its drops, mud covers."""
+    """A smoothed random layer, kept above a threshold: water glistens at the edges of its drops, mud is opaque."""
 
     mean: float
     std: float
@@ -144,7 +143,7 @@ class Spatter:
 
 
 def _glints(drops: Tensor) -> Tensor:
-    """Where drops shine: the relief of the distance to their edges, 0 to 255 [B, H, W]."""
+    """The highlights of drops: the relief of the distance to their edges, 0 to 255 [B, H, W]."""
     distance = chamfer_distance(canny(drops, 50, 150), 20)
     level = divided(_box_sum(distance), 9).float().long()
     shine = correlate(_equalize(level)[:, None].double(), _RELIEF).clamp_(0, 255)[:, 0]
@@ -156,7 +155,7 @@ def _box_sum(planes: Tensor) -> Tensor:
 
 
 def _equalize(level: Tensor) -> Tensor:
-    """Histogram equalisation as in OpenCV, each plane for itself; a plane of one level stays as it is."""
+    """Histogram equalisation as in OpenCV, for each plane; a plane with a single level is unchanged."""
     count = torch.zeros(len(level), 256, dtype=torch.int64, device=level.device)
     flat = level.flatten(1)
     count.scatter_add_(1, flat, torch.ones_like(flat))
@@ -168,7 +167,7 @@ def _equalize(level: Tensor) -> Tensor:
 
 
 def _smooth(planes: Tensor, sigma: float) -> Tensor:
-    """Rows, then columns, each kept in the planes' own precision."""
+    """Smooth rows, then columns, each in the precision of the planes."""
     rows, columns = (smoothing_matrix(size, sigma, device=planes.device) for size in planes.shape[1:])
     half = torch.matmul(rows, planes.double()).to(planes.dtype)
     return torch.matmul(half.double(), columns.T).to(planes.dtype)

@@ -1,10 +1,8 @@
-"""Snow, frost and fog.
+"""The weather corruptions: snow, frost and fog.
 
-The frost photographs, as pixels: decoders of JPEG differ by a level, so their pixels are shipped.
-
-`frost.xz` holds frost1, frost2, frost4 and frost5 of hendrycks/robustness (Apache-2.0), packed without loss: green,
-red - green and blue - green, each as second differences modulo 256. frost3 equals frost2, and the reference never draws
-frost6.
+Frost uses photographs. JPEG decoders differ by a level, so their pixels are shipped: `frost.xz` contains frost1,
+frost2, frost4 and frost5 of hendrycks/robustness (Apache-2.0), compressed losslessly: green, red - green and blue -
+green, each as second differences modulo 256. frost3 equals frost2, and the reference never draws frost6.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _SIZES = ((600, 900), (315, 560), (350, 527), (495, 660))
 
 @cache
 def pictures(scale: float) -> tuple[Tensor, ...]:
-    """The five photographs that are drawn, at a scale of their size, uint8 [3, H, W] each."""
+    """The five photographs that may be drawn, scaled, uint8 [3, H, W] each."""
     first, second, fourth, fifth = (picture if scale == 1 else _resize(picture, scale) for picture in _unpack())
     return first, second, second, fourth, fifth
 
@@ -44,7 +42,7 @@ def _unpack() -> list[Tensor]:
 
 
 def _resize(picture: Tensor, scale: float) -> Tensor:
-    """OpenCV's bilinear resize of bytes, with weights of 11 bits."""
+    """OpenCV's bilinear resize of bytes, with 11-bit weights."""
     _, height, width = picture.shape
     top, bottom, upper, lower = _weights(height, round(height * scale), scale)
     left, right, before, after = _weights(width, round(width * scale), scale)
@@ -56,7 +54,7 @@ def _resize(picture: Tensor, scale: float) -> Tensor:
 
 
 def _weights(size: int, small: int, scale: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """For each output pixel the two pixels it lies between, and their weights."""
+    """For each output pixel the two input pixels around it, and their weights."""
     place = ((torch.arange(small, dtype=torch.float64) + 0.5) / scale - 0.5).float()
     first = place.floor().clamp(0, size - 2)
     weight = place - first
@@ -66,7 +64,7 @@ def _weights(size: int, small: int, scale: float) -> tuple[Tensor, Tensor, Tenso
 
 @dataclass(frozen=True)
 class Snow:
-    """Flakes, smeared as they fall, on a whitened image; the same flakes again, turned by 180 degrees."""
+    """Motion-blurred flakes on a whitened image, and the same flakes again, rotated by 180 degrees."""
 
     mean: float
     std: float
@@ -93,7 +91,7 @@ class Snow:
 
 @dataclass(frozen=True)
 class Frost:
-    """The image under a piece of a photograph of frost; `scale` is the photographs' own."""
+    """The image under a crop of a photograph of frost; `scale` is that of the photographs."""
 
     image: float
     frost: float
@@ -104,11 +102,13 @@ class Frost:
         most = [min(sides) - 1 for sides in zip(*(p.shape[1:] for p in pictures(self.scale)), strict=True)]
         if height > most[0] or width > most[1]:
             raise ValueError(
-                f"frost of this profile covers at most {most[0]} x {most[1]} pixels, not {height} x {width}"
+                f"images must be at most {most[0]} x {most[1]} pixels for frost in this profile, got {height} x {width}"
             )
 
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Which of five photographs, and where the piece begins [B, 2]; the last possible place is never drawn."""
+        """The index of one of five photographs, and where the crop starts [B, 2]; the last possible position is never
+        drawn.
+        """
         self.require_size(*images.shape[2:])
         sizes = torch.tensor([picture.shape[1:] for picture in pictures(self.scale)], device=images.device)
         size = torch.tensor(images.shape[2:], device=images.device)
@@ -149,7 +149,7 @@ class Fog:
         return as_bytes((x + self.thickness * cloud) * brightest / (brightest + self.thickness))
 
     def _plasma(self, noise: tuple[Tensor, ...]) -> Tensor:
-        """The cloud, from 0 to 1 [B, N, N]."""
+        """The cloud, in [0, 1] [B, N, N]."""
         cloud = torch.zeros(len(noise[0]), 1, 1, dtype=torch.float64, device=noise[0].device)
         width = 100.0
         for each in noise:
@@ -160,7 +160,7 @@ class Fog:
 
 
 def _refine(corners: Tensor, noise: Tensor) -> Tensor:
-    """Twice as fine: centres from four corners, then the middles of the sides from corners and centres [B, 2n, 2n]."""
+    """Double the resolution: centres from four corners, then edge midpoints from corners and centres [B, 2n, 2n]."""
     pair = corners + corners.roll(-1, 1)
     centres = (pair + pair.roll(-1, 2)) / 4 + noise[:, 0]
     in_rows = ((centres + centres.roll(1, 1)) + (corners + corners.roll(-1, 2))) / 4 + noise[:, 1]

@@ -1,18 +1,13 @@
-"""A contact sheet: one picture under every corruption and severity, 19 x 5, the clean one in the corner.
+"""Write corrupted images to a folder: arrays like CIFAR-10-C, pictures like ImageNet-C, or a contact sheet.
 
-A folder that a corrupted set is written to: claimed by what is written, so that nothing is mixed or overwritten.
+    arrays    one .npy per corruption, severity after severity, and labels.npy
+    pictures  out/<corruption>/<severity>/<the picture's own path>
+    sheet     one picture under every corruption and severity, 19 x 5, with the clean one in the corner
 
-Corrupted arrays in the layout of CIFAR-10-C: per corruption one .npy, severity after severity, and labels.npy.
+An output folder records its source and settings, so that results are neither mixed nor overwritten. The source of
+pictures is a gallery: one picture, or all below a folder, in the order of their paths.
 
-Axes: N images, H rows, W columns, S severities.
-
-A gallery: one picture, or all that lie under a folder, in the order of their paths.
-
-Axes: H rows, W columns.
-
-Corrupted pictures in the layout of ImageNet-C: out/<corruption>/<severity>/<the picture's own path>.
-
-Axes: B pictures, H rows, W columns.
+Axes: N images, B pictures of a batch, H rows, W columns, S severities.
 """
 
 from __future__ import annotations
@@ -45,12 +40,12 @@ _MANIFEST = "corruption.json"
 
 
 class OutputError(Exception):
-    """The folder cannot take what is to be written."""
+    """The output folder cannot be used."""
 
 
 @dataclass(frozen=True)
 class Making:
-    """What is made of a set of images; the device changes nothing but the time."""
+    """The corruptions and settings to apply to a set of images; the device affects only the speed."""
 
     corruptions: tuple[str, ...] = CORRUPTIONS
     severities: tuple[int, ...] = SEVERITIES
@@ -61,7 +56,7 @@ class Making:
 
     def __post_init__(self) -> None:
         if not self.corruptions or not self.severities:
-            raise ValueError("corruptions and severities must name at least one each")
+            raise ValueError("corruptions and severities must have at least one entry each")
         require_whole("seed", self.seed)
         if self.jpeg is not None:
             Jpeg(self.jpeg)
@@ -70,14 +65,16 @@ class Making:
                 Corruption(name, self.profile, self.libraries).at(severity)
 
     def require_size(self, height: int, width: int) -> None:
-        """ValueError for images that one of the corruptions cannot take."""
+        """ValueError for images that one of the corruptions does not support."""
         for name in self.corruptions:
             Corruption(name, self.profile, self.libraries).require_size(height, width)
 
     def of(
         self, images: Tensor, name: str, severity: int, index: Tensor | Sequence[int] | int, jpeg: bool = True
     ) -> Tensor:
-        """The images under one of the corruptions; `jpeg=False` leaves the second pass to a file that is saved so."""
+        """The images under one of the corruptions; `jpeg=False` skips the second pass, for a file that is saved as
+        JPEG.
+        """
         quality = self.jpeg if jpeg else None
         return corrupt(
             images, name, severity, self.profile, seed=self.seed, index=index, libraries=self.libraries, jpeg=quality
@@ -85,13 +82,13 @@ class Making:
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """No progress shown."""
+    """Show no progress."""
 
 
 def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
-    """Make the folder, or go on in one that was begun with the same source and settings; else an OutputError.
+    """Create the folder, or continue in one with the same source and settings; else raise OutputError.
 
-    Corruptions may come later: each has files of its own. What a killed run left half written is removed.
+    Corruptions may be added later, since each has its own files. Partial files of a killed run are removed.
     """
     facts = json.loads(json.dumps({**source, **asdict(making)}, default=int))
     del facts["corruptions"]
@@ -99,7 +96,7 @@ def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
     if manifest.exists():
         _require_same(out, _read(manifest), facts)
     elif out.exists() and (not out.is_dir() or not all(map(is_part, out.iterdir()))):
-        raise OutputError(f"{out} holds something else: choose an empty or a new folder")
+        raise OutputError(f"{out} contains other files: choose an empty or a new folder")
     out.mkdir(parents=True, exist_ok=True)
     sweep(out)
     if not manifest.exists():
@@ -108,12 +105,12 @@ def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
 
 
 def device_for(name: str) -> torch.device:
-    """A device that is there and can do it: the corruptions need float64, which not every kind has."""
+    """The device, if it is available and supports float64, which the corruptions need."""
     if not re.fullmatch(r"(cpu|cuda)(:\d+)?", name):
-        raise ValueError(f"device {name!r}: the corruptions run on cpu and cuda")
+        raise ValueError(f"device {name!r} is not supported: the corruptions run on cpu and cuda")
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device {name!r}: there is none here, use cpu")
+        raise ValueError(f"device {name!r} is not available: use cpu")
     return device
 
 
@@ -122,12 +119,12 @@ def _require_same(out: Path, held: dict[str, Any], facts: dict[str, Any]) -> Non
         was = held.get(key)
         if was != now:
             raise OutputError(
-                f"{out} holds a set that differs in its {key} ({_short(was)}, not {_short(now)}): choose another folder"
+                f"{out} contains a different set ({key}: {_short(was)}, not {_short(now)}): choose another folder"
             )
 
 
 def _short(value: Any) -> Any:
-    """Twelve letters of a digest."""
+    """The first twelve characters of a digest; any other value unchanged."""
     return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else value
 
 
@@ -137,7 +134,7 @@ def _read(manifest: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         held = None
     if not isinstance(held, dict):
-        raise OutputError(f"{manifest} cannot be read: choose another folder, or remove this one")
+        raise OutputError(f"{manifest} cannot be read: choose another folder, or delete this one")
     return held
 
 
@@ -152,7 +149,7 @@ def write_arrays(
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> None:
-    """Write [S * N, H, W, 3] for each corruption; those that are there already are left, so that a killed run goes on.
+    """Write [S * N, H, W, 3] for each corruption. Existing files are kept, so that a killed run can be continued.
 
     images  uint8 [N, H, W, 3]; image i draws the numbers of index i.
     labels  whole numbers [N], 0 or more, or None; written as uint8 or int64, repeated for each severity.
@@ -176,15 +173,15 @@ def write_arrays(
 
 
 def require_images(images: np.ndarray) -> None:
-    """ValueError unless it holds pictures, channels last."""
+    """ValueError unless the array contains images with channels last."""
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
         raise ValueError(f"images must be uint8 [N, H, W, 3], got {images.dtype} {list(images.shape)}")
 
 
 def _small(labels: np.ndarray, count: int) -> np.ndarray:
-    """As bytes where they fit; ValueError unless they are whole numbers, 0 or more, one per image."""
+    """The labels as bytes if they fit; ValueError unless they are whole numbers, 0 or more, one per image."""
     if labels.shape != (count,):
-        raise ValueError(f"{count} images need as many labels, got {list(labels.shape)}")
+        raise ValueError(f"labels must have one entry for each of the {count} images, got {list(labels.shape)}")
     if labels.dtype.kind not in "iu":
         raise ValueError(f"labels must be whole numbers, got {labels.dtype}")
     if labels.min(initial=0) < 0:
@@ -199,7 +196,7 @@ def _digest(array: np.ndarray | None) -> str | None:
 def _write_one(
     images: np.ndarray, name: str, out: Path, making: Making, device: torch.device | str, report: Any
 ) -> None:
-    """A plain stream, not a memory map: on a full disk this is an error and that a crash."""
+    """Write through a plain stream: on a full disk it raises an error, while a memory map would crash."""
     header = {
         "descr": "|u1",
         "fortran_order": False,
@@ -222,7 +219,7 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class Gallery:
-    """paths: relative to `home`."""
+    """Pictures on disk; paths are relative to `home`."""
 
     home: Path
     paths: tuple[Path, ...]
@@ -231,18 +228,18 @@ class Gallery:
         return len(self.paths)
 
     def load(self, number: int, profile: str) -> np.ndarray | str:
-        """The pixels [H, W, 3] of a picture, cut and scaled as those of the profile, or why there are none."""
+        """The pixels [H, W, 3] of a picture, cropped and scaled for the profile, or why it cannot be read."""
         try:
             with open_picture(self.home / self.paths[number]) as picture:
                 return np.asarray(as_profile(as_rgb(picture), profile))
-        except Exception as error:  # whatever a damaged file makes a decoder raise
+        except Exception as error:  # decoders raise many types for damaged files
             return f"{type(error).__name__}: {error}"
 
     def digest(self) -> str:
         """sha256 of the paths, the sizes, and the first and last 64 kB of every file.
 
-        Whole files would take minutes where there are 50,000. An edit in the middle of a large file that keeps its
-        size is not seen; pictures are compressed, so that hardly any is of that kind.
+        Reading 50,000 whole files would take minutes. An edit in the middle of a large file that keeps its size goes
+        unnoticed; this is rare for compressed pictures.
         """
         total = sha256()
         with ThreadPoolExecutor() as workers:
@@ -251,7 +248,7 @@ class Gallery:
         return total.hexdigest()
 
     def _fingerprint(self, path: Path) -> bytes:
-        """Of one file [32 bytes]; one that cannot be opened has that of an empty one."""
+        """The digest of one file [32 bytes]; a file that cannot be opened counts as empty."""
         try:
             with regular(self.home / path).open("rb") as stream:
                 size = stream.seek(0, 2)
@@ -264,17 +261,17 @@ class Gallery:
 
 
 def open_gallery(source: Path) -> Gallery:
-    """The pictures under a folder, or the one that the path names."""
+    """The pictures below a folder, or the one picture at the path."""
     if not source.is_dir():
         return Gallery(source.parent, (Path(source.name),))
     found = [path for path in source.rglob("*") if path.suffix.lower() in _ENDINGS and not path.is_dir()]
     if not found:
-        raise OutputError(f"no picture ({', '.join(sorted(_ENDINGS))}) is in {source}")
+        raise OutputError(f"{source} contains no picture ({', '.join(sorted(_ENDINGS))})")
     return Gallery(source, tuple(sorted(path.relative_to(source) for path in found)))
 
 
 def as_profile(picture: Image.Image, profile: str) -> Image.Image:
-    """Cut and scaled as the images of this profile were."""
+    """The picture cropped and scaled as in the data set of this profile."""
     if profile == "tiny":
         return picture.resize((64, 64), Image.Resampling.BILINEAR)
     if profile == "imagenet":
@@ -298,14 +295,14 @@ def write_pictures(
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> dict[str, str]:
-    """Corrupt a picture, or every one under a folder; returns {path: why} of those that are skipped.
+    """Corrupt a picture, or every picture below a folder; returns {path: reason} for skipped pictures.
 
-    resize        as the profile's data set was made: "imagenet" cuts 224 x 224 from the middle of the picture scaled to
+    resize        as for the profile's data set: "imagenet" crops 224 x 224 from the middle of the picture scaled to
                   256 pixels, "tiny" scales to 64 x 64, "cifar" changes nothing.
     making.jpeg   quality of the JPEG files written; None writes PNG.
 
-    Picture i in the order of paths draws the numbers of index i. Pictures with all their files are left, so that a
-    killed run goes on. Skipped is what cannot be read, and what is too small or too large for one of the corruptions.
+    Picture i in the order of paths draws the numbers of index i. Pictures whose files all exist are skipped, so that a
+    killed run can be continued. Unreadable pictures, and those too small or too large for a corruption, are skipped.
     """
     require_outside(source, out)
     gallery = open_gallery(source)
@@ -325,13 +322,13 @@ def write_pictures(
 
 
 def require_outside(source: Path, out: Path) -> None:
-    """ValueError for an output among the pictures: a second run would take it for some of them."""
+    """ValueError for an output folder among the pictures: a second run would corrupt its own output."""
     if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
-        raise ValueError(f"{out} lies in {source}, whose pictures are to be corrupted: choose a folder outside of it")
+        raise ValueError(f"{out} is inside the source folder {source}: choose an output folder outside of it")
 
 
 def load_fitting(gallery: Gallery, number: int, making: Making, resize: bool) -> np.ndarray | str:
-    """The pixels [H, W, 3] of a picture that every corruption can take, or why there are none."""
+    """The pixels [H, W, 3] of a picture that every corruption supports, or the reason why there are none."""
     picture = gallery.load(number, making.profile if resize else "cifar")
     try:
         if not isinstance(picture, str):
@@ -342,9 +339,10 @@ def load_fitting(gallery: Gallery, number: int, making: Making, resize: bool) ->
 
 
 def output_names(paths: tuple[Path, ...], jpeg: bool) -> list[Path]:
-    """A picture keeps its name; the ending follows what is written.
+    """A picture keeps its name; the suffix follows the output format.
 
-    Pictures of one name and different endings keep them: of a.bmp, a.jpg and a.png come a.bmp.jpg, a.jpg and a.png.jpg.
+    Pictures with the same stem and different suffixes keep both: a.bmp, a.jpg and a.png become a.bmp.jpg, a.jpg and
+    a.png.jpg.
     """
     endings = {".jpg", ".jpeg"} if jpeg else {".png"}
     ending = ".jpg" if jpeg else ".png"
@@ -370,7 +368,7 @@ def _is_whole(out: Path, name: Path, making: Making) -> bool:
 def _load(
     gallery: Gallery, ids: list[int], making: Making, resize: bool, workers: ThreadPoolExecutor
 ) -> tuple[list[Numbered], dict[str, str]]:
-    """The pictures that can be corrupted, and why the others cannot."""
+    """The pictures that can be corrupted, and the reasons for the others."""
     good, bad = [], {}
     for i, picture in zip(ids, workers.map(lambda i: load_fitting(gallery, i, making, resize), ids), strict=True):
         if isinstance(picture, str):

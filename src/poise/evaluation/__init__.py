@@ -1,1 +1,1 @@
-"""What a trained classifier is worth: accuracy by class, and under corruptions."""
+"""Evaluation of trained classifiers: accuracy by class, and under corruptions."""

@@ -25,11 +25,11 @@ def count_right(
     part: int = 0,
     parts: int = 1,
 ) -> Tensor:
-    """How many of each class were right, and how many there were [L, 2], on the CPU.
+    """The number of correct predictions and of examples in each class [L, 2], on the CPU.
 
-    rows  uint8 images [N, C, H, W] or Tokens [N, T], on the model's device; labels [N]. The model is left as it was.
-    part  of so many `parts`: every parts-th batch, from this one on. They are batches of the whole, the last one with
-          what is left, so that the counts of all parts add up to those of one to the last example.
+    rows  uint8 images [N, C, H, W] or Tokens [N, T], on the model's device; labels [N]. The model is left unchanged.
+    part  one of `parts` parts: every parts-th batch, starting at this one. Batches are those of the whole set, with a
+          shorter last one, so that the counts of all parts add up exactly.
     """
     starts = range(part * batch_size, len(labels), parts * batch_size)
     batches = ((rows[start : start + batch_size], labels[start : start + batch_size]) for start in starts)
@@ -43,14 +43,14 @@ def count_batches(
     num_classes: int,
     bfloat16: bool = False,
 ) -> Tensor:
-    """The same [L, 2] for a set that comes batch after batch, on the model's device."""
+    """The same [L, 2] for a set that arrives in batches, on the model's device."""
     counts = torch.zeros(2, num_classes, dtype=torch.int64, device=device)
     with evaluating(model), torch.inference_mode():
         for rows, y in batches:
             x = as_read(rows)
             with torch.autocast(device_of(x).type, torch.bfloat16, enabled=bfloat16):
                 right = both_classes(model(x)).argmax(1) == y
-            # bincount, and y[right], would wait for the device at every batch.
+            # bincount and y[right] would synchronise with the device at every batch.
             counts[0].index_add_(0, y, right.long())
             counts[1].index_add_(0, y, torch.ones_like(y))
     return counts.T.cpu()

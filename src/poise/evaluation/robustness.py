@@ -1,10 +1,8 @@
-"""A classifier's accuracy under every corruption and severity, in one call.
+"""Robustness: a classifier's accuracy under every corruption and severity, and the averages of these scores.
+
+Groups contain the standard corruptions only. "All" is named by its size: over the 15 standard ones, or over the 19.
 
 Axes: N images, H rows, W columns, L classes.
-
-The scores of a classifier under corruptions, and their averages.
-
-Groups hold the standard corruptions only. "All" is named by its size: over the 15 standard ones, or over the 19.
 """
 
 from __future__ import annotations
@@ -28,9 +26,9 @@ from poise.errors import DataNotFound
 
 @dataclass(frozen=True)
 class Robustness:
-    """Accuracies in [0, 1]: of clean images, and per corruption and severity; `print` shows the table.
+    """Accuracies in [0, 1] on clean images, and per corruption and severity; `print` shows the table.
 
-    source  where the corrupted images came from.
+    source  the origin of the corrupted images.
     """
 
     data: str
@@ -40,7 +38,7 @@ class Robustness:
     accuracy: dict[str, dict[int, float]]
 
     def of(self, name: str) -> float:
-        """The mean over the severities of a corruption."""
+        """The mean of a corruption over its severities."""
         require_known("corruption among those measured", name, self.accuracy)
         return fmean(self.accuracy[name].values())
 
@@ -55,13 +53,13 @@ class Robustness:
         return fmean(self.of(name) for name in names) if all(name in self.accuracy for name in names) else None
 
     def averages(self) -> dict[str, float]:
-        """The four groups, the 15 and the 19, as far as they were measured."""
+        """The four groups, the 15 and the 19, if they were measured."""
         named = {**GROUPS, "all 15": STANDARD, "all 19": CORRUPTIONS}
         means = {name: self.mean(members) for name, members in named.items()}
         return {name: value for name, value in means.items() if value is not None}
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: what was measured, and the averages."""
+        """The measurements and averages, for JSON."""
         return {
             "data": self.data,
             "examples": self.examples,
@@ -107,13 +105,13 @@ def evaluate(
     """Accuracy on clean images and under each corruption and severity.
 
     model     images in [0, 1] [N, 3, H, W] to logits [N, L]; one logit [N, 1] is the log-odds of class 1. It normalises
-              the images itself. A module is put into eval mode and back.
+              the images itself. A module is set to eval mode and restored.
     data      "cifar10-c" or "cifar100-c", or a pair: images [N, 3, H, W] as `poise.corrupt` takes them, labels [N].
-    limit     only the first images.
+    limit     use only the first images.
     device    by default that of the model's weights, or the CPU.
-    source    "generated" by `poise.corrupt`, "official" from the published files in the cache, or "auto": those files
-              if they are there. The result says which. They leave nothing to profile, seed, libraries and jpeg.
-    progress  called with the corruption, how many of the settings are done, and how many there are.
+    source    "generated" by `poise.corrupt`, "official" for the published files in the cache, or "auto": those files
+              if they exist. The result names the source. Profile, seed, libraries and jpeg do not apply to them.
+    progress  called with the corruption, the number of completed settings, and their total.
     """
     if isinstance(model, type) or not callable(model):
         raise TypeError(f"model={model!r} must be a module or a function from images to logits")
@@ -139,7 +137,7 @@ def evaluate(
 
 
 def show_corrupted(data: str, limit: int | None, device: torch.device, source: str = "auto") -> tuple[Show, str]:
-    """How `evaluate` has its pictures, (corruption, severity) → images and labels; and where they come from."""
+    """The function that `evaluate` gets its images from, (corruption, severity) → images and labels; and its source."""
     require_choice("source", source, "auto", "generated", "official")
     test = _find(data, limit, source).to(device)
     return _corrupted(test, Making(), None), test.origin(Making())
@@ -147,7 +145,7 @@ def show_corrupted(data: str, limit: int | None, device: torch.device, source: s
 
 @dataclass(frozen=True)
 class _Test:
-    """Clean images and labels, and the published corrupted ones where they are used."""
+    """Clean images and labels, and the published corrupted ones if they are used."""
 
     name: str
     images: Tensor
@@ -168,12 +166,12 @@ def _unique(things: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _corrupted(test: _Test, making: Making, profile: str | None) -> Show:
-    """Images and labels of a corruption and severity; ValueError where they cannot be had as they are wanted."""
+    """Images and labels of a corruption and severity; ValueError if they are not available with these settings."""
     if test.published is not None:
         published, device = test.published, test.labels.device
         if profile is not None or replace(making, corruptions=CORRUPTIONS, severities=SEVERITIES) != Making():
             raise ValueError(
-                "profile, seed, libraries and jpeg change nothing in the published files: leave them out, "
+                "profile, seed, libraries and jpeg do not apply to the published files: leave them out, "
                 "or pass source='generated'"
             )
         return lambda name, severity: _moved(published(name, severity), device)
@@ -205,22 +203,20 @@ def _find(data: str | tuple[Tensor, Tensor], limit: int | None, source: str) -> 
     if not isinstance(data, str):
         images, labels = _pair(data)
         if source == "official":
-            raise ValueError(
-                "source='official' needs data='cifar10-c' or 'cifar100-c': given images were not published"
-            )
+            raise ValueError("source='official' needs data='cifar10-c' or 'cifar100-c', not a pair of tensors")
         return _Test("given images", images[:limit], labels[:limit])
     require_choice("data", data, *_CLEAN)
     from poise.data.loading.resident import on_device
     from poise.data.sets.cache import load, manifest_of
 
     if manifest_of(_CLEAN[data]) is None:
-        raise DataNotFound(f"{_CLEAN[data]} is not here: get it with  poise data get {_CLEAN[data]}")
+        raise DataNotFound(f"{_CLEAN[data]} is not in the cache: get it with  poise data get {_CLEAN[data]}")
     clean = on_device(load(_CLEAN[data], "test_x")[:limit], load(_CLEAN[data], "test_y")[:limit])
     if source == "generated" or (source == "auto" and manifest_of(data) is None):
         return _Test(data, *clean)
 
     def published(name: str, severity: int) -> tuple[Tensor, Tensor]:
-        """Severity-major, with labels of their own: CIFAR-100 is stored in another order than theirs."""
+        """Severity-major, with labels of their own: CIFAR-100-C has another order than CIFAR-100."""
         part = slice((severity - 1) * 10_000, severity * 10_000)
         return on_device(load(data, name)[part][:limit], load(data, "labels")[part][:limit])
 
@@ -237,12 +233,12 @@ def _pair(data: Any) -> tuple[Tensor, Tensor]:
             f"images must be uint8 or floats in [0, 1] [N, 3, H, W], got {images.dtype} {list(images.shape)}"
         )
     if not len(images):
-        raise ValueError("data has no images: there is nothing to score")
+        raise ValueError("data has no images: pass at least one")
     require_range(images)
     if labels.dim() != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
         raise ValueError(f"labels must be whole numbers [N], got {labels.dtype} {list(labels.shape)}")
     if len(images) != len(labels):
-        raise ValueError(f"{len(images)} images need as many labels, got {len(labels)}")
+        raise ValueError(f"labels must have one entry for each of the {len(images)} images, got {len(labels)}")
     return images, labels
 
 
@@ -258,18 +254,19 @@ def _accuracy(model: Model, images: Tensor, labels: Tensor, batch_size: int) -> 
 
 
 def _require_classes(logits: Tensor, labels: Tensor) -> None:
-    """ValueError where labels go beyond the classes: the model is of other data."""
+    """ValueError for labels beyond the model's classes: the model was trained on other data."""
     if (lowest := int(labels.min())) < 0:
-        raise ValueError(f"label {lowest} is out of range: labels must be whole numbers from 0 on")
+        raise ValueError(f"label {lowest} is out of range: labels must be whole numbers of 0 or more")
     if (highest := int(labels.max())) >= logits.shape[1]:
         raise ValueError(
-            f"the model tells {logits.shape[1]} classes apart, and labels go up to {highest}: it is of other data"
+            f"label {highest} is out of range: the model has {logits.shape[1]} classes; it was trained on other data"
         )
 
 
 def _logits(model: Model, x: Tensor) -> Tensor:
-    """What the model says [N, L], with both classes of one logit; a model that fails on images of another precision
-    than its own is told so."""
+    """The model's logits [N, L], with both classes of one logit; raise if the images have another dtype than its
+    weights.
+    """
     try:
         logits = model(x)
     except RuntimeError as error:
@@ -281,7 +278,7 @@ def _logits(model: Model, x: Tensor) -> Tensor:
         ) from error
     if not isinstance(logits, Tensor):
         raise TypeError(
-            f"the model must return logits [N, L], got {type(logits).__name__}: pass a function picking them"
+            f"the model must return logits [N, L], got {type(logits).__name__}: pass a function that returns them"
         )
     if logits.dim() != 2 or len(logits) != len(x):
         raise ValueError(f"the model must return logits [N, L] for {len(x)} images, got {list(logits.shape)}")

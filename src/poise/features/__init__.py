@@ -1,1 +1,1 @@
-"""Section 2 of the paper: what a feature is worth, how much the embedding moves with it, and how to nudge it."""
+"""Section 2 of the paper: the utility of features, the embedding's sensitivity to them, and their perturbation."""

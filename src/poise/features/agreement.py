@@ -1,4 +1,4 @@
-"""Does sensitivity follow utility? Ranks, and how far two orders of an example's features agree.
+"""Agreement of sensitivity and utility: ranks, and how well two orders of an example's features agree.
 
     Spearman   the correlation of ranks; equal values share the mean of their ranks
     overlap    | Top_k(u) and Top_k(s) | / k
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def ranks(rows: Tensor) -> Tensor:
-    """[B, N] → ranks from 0 on, ties averaged, in float64."""
+    """[B, N] → ranks starting at 0, ties averaged, in float64."""
     ordered, order = rows.sort(dim=1)
     if not bool((ordered[:, 1:] == ordered[:, :-1]).any()):
         places = torch.arange(rows.shape[1], dtype=torch.float64, device=rows.device).expand(rows.shape)
@@ -24,9 +24,9 @@ def ranks(rows: Tensor) -> Tensor:
 
 
 def spearman(one: Tensor, other: Tensor, valid: Tensor | None = None) -> Tensor:
-    """[B] rank correlations of [B, *D] with [B, *D]; nan where one of them is constant or fewer than 3 are valid."""
+    """[B] rank correlations of [B, *D] with [B, *D]; nan if either is constant or fewer than 3 features are valid."""
     if one.shape != other.shape:
-        raise ValueError(f"one number per feature each: got shapes {list(one.shape)} and {list(other.shape)}")
+        raise ValueError(f"one and other must have the same shape, got {list(one.shape)} and {list(other.shape)}")
     left, right = one.flatten(1), other.flatten(1)
     if valid is None:
         return correlation(ranks(left), ranks(right))
@@ -38,13 +38,13 @@ def spearman(one: Tensor, other: Tensor, valid: Tensor | None = None) -> Tensor:
 
 
 def overlap(one: Tensor, other: Tensor) -> Tensor:
-    """[B] the share of the first choice [B, *D] that the second has, too; nan where nothing is chosen."""
+    """[B] the share of the first choice [B, *D] that the second also has; nan if nothing is chosen."""
     left, right = one.flatten(1), other.flatten(1)
     return (left & right).sum(1).double() / left.sum(1)
 
 
 def correlation(left: Tensor, right: Tensor) -> Tensor:
-    """[B] of rows [B, N]; nan where one of them is constant."""
+    """[B] the correlation of each pair of rows [B, N]; nan if either row is constant."""
     left, right = left - left.mean(1, keepdim=True), right - right.mean(1, keepdim=True)
     spread = left.norm(dim=1) * right.norm(dim=1)
     return torch.where(spread > 0, (left * right).sum(1) / spread, torch.nan)

@@ -1,4 +1,4 @@
-"""Chunks under a memory budget: how many examples fit, found by weighing the graph of one."""
+"""Chunks within a memory budget: measure the graph of one example to see how many fit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _weighed: WeakKeyDictionary[Classifier, dict[Hashable, int]] = WeakKeyDictionary
 
 
 def rows_within(budget: int, model: Classifier, run: Callable[[Input], Tensor], x: Input, what: str) -> int:
-    """How many examples like those of x one `run` may hold for its graph to stay within `budget` bytes; at least 1.
+    """The number of examples like x that `run` can process with a graph of at most `budget` bytes; at least 1.
 
-    `what` names the computation: its weight per example is measured once per model and example shape.
+    `what` names the computation: its memory per example is measured once per model and example shape.
     """
     known = _weighed.setdefault(model, {})
     key = (what, shape_of(x)[1:], torch.is_autocast_enabled(), x.dtype if isinstance(x, Tensor) else None)
@@ -28,7 +28,7 @@ def rows_within(budget: int, model: Classifier, run: Callable[[Input], Tensor], 
 
 
 def _bytes_of_graph(model: Classifier, run: Callable[[Input], Tensor], x: Input) -> int:
-    """The bytes that one forward keeps for its backward, weights left out: they are kept once for all examples."""
+    """The bytes that one forward pass saves for its backward pass, without the weights, which all examples share."""
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
     kept: dict[int, int] = {}
 
@@ -36,7 +36,7 @@ def _bytes_of_graph(model: Classifier, run: Callable[[Input], Tensor], x: Input)
         storage = saved.untyped_storage()
         if storage.data_ptr() not in weights and not isinstance(saved, nn.Parameter):
             kept[storage.data_ptr()] = storage.nbytes()
-        return saved.detach()  # with its graph it would hold the node that holds it, and neither would ever go
+        return saved.detach()  # keeping its graph would make a reference cycle with the node that saved it
 
     with gradients(), saved_tensors_hooks(weigh, lambda saved: saved):
         result = run(x.clone() if isinstance(x, Tokens) else x.detach().clone().requires_grad_())

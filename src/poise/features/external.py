@@ -1,7 +1,7 @@
-"""Utility from outside the model (section 3, discussion): a replacement for its own, or in addition to it.
+"""Utility from outside the model (section 3, discussion), instead of the model's own or in addition to it.
 
 teacher   u = utility of the teacher, at the same x and y
-given     u = | what the user brings with the batch |
+given     u = | what the user passes with the batch |
 mixed     u = sum_m weight_m * u_m / sum_j u_mj          every part a distribution over the example's features
 """
 
@@ -21,7 +21,7 @@ from poise.tokens import Input, device_of, shape_of, valid_features
 
 @dataclass(frozen=True)
 class TeacherUtility:
-    """The utility that `utility` measures on the teacher. The teacher is not trained; it follows x to its device.
+    """The utility that `utility` measures on the teacher. The teacher is not trained; it moves to the device of x.
 
     `name` stands for the teacher in a recipe's repr.
     """
@@ -52,7 +52,7 @@ class TeacherUtility:
         forward: Forward | None = None,
     ) -> Tensor:
         check_kind(x)
-        # The objective's pass is the student's: only its scaler is handed on, no graph.
+        # The objective's pass is the student's: pass on its scaler only, not its graph.
         alone = None if forward is None else replace(forward, losses=forward.losses.detach(), given=None)
         if isinstance(self.teacher, nn.Module):
             self.teacher.to(device_of(x))
@@ -61,14 +61,14 @@ class TeacherUtility:
 
 @dataclass(frozen=True)
 class GivenUtility:
-    """The absolute values of the tensor [B, *D] handed to the objective: objective(model, x, y, step, given=u)."""
+    """The absolute values of the tensor [B, *D] passed to the objective: objective(model, x, y, step, given=u)."""
 
     @property
     def uses_forward(self) -> bool:
         return False
 
     def check(self, x: Input) -> None:
-        """Any input has features that a user can value."""
+        """Accept any input."""
 
     def __call__(
         self,
@@ -85,7 +85,9 @@ class GivenUtility:
         if not isinstance(given, Tensor) or given.is_complex():
             raise TypeError(f"given must be a tensor of numbers {list(shape_of(x))}, not a {type(given).__name__}")
         if given.shape != shape_of(x):
-            raise ValueError(f"given has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
+            raise ValueError(
+                f"given has shape {list(given.shape)}, must have that of the features, {list(shape_of(x))}"
+            )
         u = given.detach().to(torch.promote_types(given.dtype, torch.float32)).abs()
         valid = valid_features(x)
         return u if valid is None else u.where(valid, 0)
@@ -93,9 +95,9 @@ class GivenUtility:
 
 @dataclass(frozen=True)
 class MixedUtility:
-    """Several utilities in one, each scaled to sum to 1 over an example's features, so that weights compare.
+    """A weighted sum of utilities, each scaled to sum to 1 over an example's features.
 
-    A part whose largest value is below `drop_below` says nothing about its example and counts as 0 there.
+    A part whose largest value in an example is below `drop_below` counts as 0 there.
     """
 
     parts: tuple[Utility, ...]
@@ -108,7 +110,7 @@ class MixedUtility:
         for place, part in enumerate(self.parts):
             require_part(f"parts[{place}]", part, "check")
         if len(self.parts) != len(self.weights) or not self.parts:
-            raise ValueError(f"{len(self.parts)} parts need as many weights, got {self.weights}")
+            raise ValueError(f"weights={self.weights} must have one number for each of the {len(self.parts)} parts")
         for place, weight in enumerate(self.weights):
             require_number(f"weights[{place}]", weight, least=0)
         if not any(self.weights):

@@ -3,14 +3,14 @@
     continuous   epsilon_j ~ N(0, sigma^2) for j in S, 0 elsewhere
     discrete     the tokens of S are removed
 
-Features outside S stay as they are, bit by bit.
+Features outside S stay bit-identical.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from poise.tokens import Input, Removal, Tokens
 
 class Perturbation(Protocol):
     def check(self, x: Input) -> None:
-        """Raise if x is of a kind that cannot be perturbed this way."""
+        """Raise if this perturbation does not support inputs like x."""
 
     def __call__(self, x: Input, chosen: Tensor, generator: torch.Generator | None = None) -> Input:
         """x, chosen [B, *D] → a new input like x."""
@@ -30,7 +30,7 @@ class Perturbation(Protocol):
 
 @dataclass(frozen=True)
 class Gaussian:
-    """N(0, sigma^2) on the chosen features; `clip=(0, 1)` keeps what it changes inside the input range."""
+    """N(0, sigma^2) on the chosen features; `clip=(0, 1)` keeps the changed values inside the input range."""
 
     sigma: float
     clip: tuple[float, float] | None = None
@@ -52,9 +52,9 @@ class Gaussian:
             raise TypeError(f"x is {x.dtype}, but Gaussian noise needs floats: convert images with x.float() / 255")
 
     def __call__(self, x: Input, chosen: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """chosen=None moves every feature."""
+        """chosen=None perturbs every feature."""
         self.check(x)
-        assert isinstance(x, Tensor)
+        x = cast(Tensor, x)
         if chosen is not None:
             _check_chosen(chosen, x.shape)
         moved = x + torch.empty_like(x).normal_(std=self.sigma, generator=generator)
@@ -62,13 +62,13 @@ class Gaussian:
             moved = moved.clamp(*self.clip)
         if chosen is None:
             return moved
-        # In the memory format of x, or `where` would turn channels_last into the mask's.
+        # Keep the memory format of x: `where` would change channels_last to the mask's.
         return torch.where(torch.empty_like(x, dtype=torch.bool).copy_(chosen), moved, x)
 
 
 @dataclass(frozen=True)
 class Remove:
-    """Removal of the chosen tokens: "mask" keeps the positions of the others, "delete" closes them up."""
+    """Removal of the chosen tokens: "mask" keeps the positions of the others, "delete" closes the gaps."""
 
     how: Removal = "mask"
 
@@ -81,15 +81,15 @@ class Remove:
 
     def __call__(self, x: Input, chosen: Tensor, generator: torch.Generator | None = None) -> Tokens:
         self.check(x)
-        assert isinstance(x, Tokens)
-        _check_chosen(chosen, x.ids.shape)
-        return x.without(chosen, self.how)
+        tokens = cast(Tokens, x)
+        _check_chosen(chosen, tokens.ids.shape)
+        return tokens.without(chosen, self.how)
 
 
 def _check_chosen(chosen: Tensor, shape: torch.Size) -> None:
-    """One boolean per feature; kind and shape only."""
+    """Raise unless there is one boolean per feature. Checks type and shape only, not values."""
     if not isinstance(chosen, Tensor) or chosen.dtype != torch.bool:
         kind = chosen.dtype if isinstance(chosen, Tensor) else type(chosen).__name__
         raise TypeError(f"chosen must be a tensor of booleans {list(shape)}, got {kind}")
     if chosen.shape != shape:
-        raise ValueError(f"chosen has shape {list(chosen.shape)}, but the features have {list(shape)}")
+        raise ValueError(f"chosen has shape {list(chosen.shape)}, must have that of the features, {list(shape)}")

@@ -1,6 +1,6 @@
 """Top_k and Bottom_k of utility (Definition 3): which features count as most and least useful.
 
-    count      k features of each side
+    count      k features on each side
     fraction   k = max(1, ceil(fraction * number of valid features)), example by example
 
 Ties are broken at random. An example with fewer than 2k valid features gets no features at all: it drops out of the
@@ -25,7 +25,7 @@ Unit: TypeAlias = Literal["value", "pixel"]
 
 class Selection(Protocol):
     def check(self, shape: torch.Size) -> None:
-        """Raise if features of this shape [B, *D], all of them valid, are not enough."""
+        """Raise if an input of shape [B, *D] has too few features, even when all of them are valid."""
 
     def __call__(
         self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
@@ -37,8 +37,8 @@ class Selection(Protocol):
 class TopBottom:
     """The k least and the k most useful features of each example.
 
-    per="value" counts every value for itself; per="pixel" moves the channels (axis 1) of a pixel together and ranks
-    it by the norm of its utilities, to which the effect of Gaussian noise on the loss is proportional.
+    per="value" ranks every value separately. per="pixel" selects all channels (axis 1) of a pixel together and ranks it
+    by the norm of its utilities, which is proportional to the effect of Gaussian noise on the loss.
     """
 
     k: int
@@ -72,7 +72,7 @@ class TopBottomFraction:
     def __post_init__(self) -> None:
         require_number("fraction", self.fraction)
         if not 0 < self.fraction <= 0.5:
-            raise ValueError(f"fraction={self.fraction} must lie in (0, 0.5]: the two sides may not overlap")
+            raise ValueError(f"fraction={self.fraction} must lie in (0, 0.5], so that the two sides do not overlap")
         require_choice("per", self.per, "value", "pixel")
 
     def check(self, shape: torch.Size) -> None:
@@ -88,13 +88,13 @@ class TopBottomFraction:
         return _choose(u, valid, self.per, self._k, generator)
 
     def _k(self, num_valid: Tensor) -> Tensor:
-        # 0.07 * 100 is 7.000000000000001 in floats: without the small step back, k would be 8.
+        # 0.07 * 100 is 7.000000000000001 in floats: without this correction, k would be 8.
         return (self.fraction * num_valid.double() - 1e-6).ceil().long().clamp(min=1)
 
 
 @dataclass(frozen=True)
 class AtRandom:
-    """k features for each side at random, whatever their utility: the control for TopBottom."""
+    """k random features on each side, whatever their utility: the control for TopBottom."""
 
     k: int
     per: Unit = "value"
@@ -135,18 +135,18 @@ def _choose(
 
 
 def _ascending(rows: Tensor, generator: torch.Generator | None) -> Tensor:
-    """[B, N] the features of each row from least to most; equal ones in a random order, drawn once for all rows."""
+    """[B, N] the features of each row in ascending order; ties in one random order that all rows share."""
     shuffled = torch.randperm(rows.shape[1], device=rows.device, generator=generator)
     return shuffled[rows[:, shuffled].argsort(dim=1, stable=True)]
 
 
 def _at(order: Tensor, chosen: Tensor) -> Tensor:
-    """The choice made on sorted places, as a mask over the features themselves."""
+    """Turn a choice among sorted positions into a mask over the features."""
     return torch.zeros_like(chosen).scatter(1, order, chosen)
 
 
 def _check_utility(u: Tensor) -> None:
-    """Kind and shape only."""
+    """Raise unless u has one number per feature. Checks type and shape only, not values."""
     if not isinstance(u, Tensor) or not u.is_floating_point():
         kind = u.dtype if isinstance(u, Tensor) else type(u).__name__
         raise TypeError(f"u must be a tensor of floats [B, *D], the features' utility, got {kind}")
@@ -165,7 +165,7 @@ def _usable(valid: Tensor, u: Tensor, per: Unit) -> Tensor:
 
 
 def check_unit(select: Selection, shape: torch.Size) -> None:
-    """Raise if the selection counts pixels, and features of this shape [B, *D] have none."""
+    """Raise if the selection is per pixel and features of shape [B, *D] have no pixels."""
     _num_features(shape, getattr(select, "per", "value"))
 
 

@@ -3,7 +3,7 @@
     continuous   s_j = || d phi(x) / d x_j ||               the norm of a column of the Jacobian
     discrete     s_j = || phi(x) - phi(x without j) ||
 
-phi is the embedding by default; `at` names another place: "output" (the logits), or any layer of the model.
+phi is the embedding by default; `at` selects another output: "output" (the logits), or any layer of the model.
 
 Axes: B examples, *D features of one example, T tokens, E values of phi.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from poise.tokens import Input, Removal, Tokens, without_each
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A measured value and its standard error, feature by feature [B, *D]; an exact value has error 0."""
+    """A measured value and its standard error for each feature [B, *D]; an exact value has error 0."""
 
     value: Tensor
     standard_error: Tensor
@@ -34,7 +34,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class JacobianSensitivity:
-    """s_j = || d phi / d x_j ||, in eval mode, the model left as it was.
+    """s_j = || d phi / d x_j ||, measured in eval mode; the model is left unchanged.
 
     probes=None is exact: E backward passes. probes=m draws v ~ N(0, I) m times, and since (v^T J)_j ~ N(0, s_j^2),
 
@@ -58,15 +58,15 @@ class JacobianSensitivity:
         return self.estimate(model, x, generator).value
 
     def estimate(self, model: Classifier, x: Input, generator: torch.Generator | None = None) -> Estimate:
-        leaf(x)
-        assert isinstance(x, Tensor)
+        leaf(x)  # raises for Tokens
+        x = cast(Tensor, x)
         check_batch(model, x)
         finite = _finite_rows(x)
         place = _place(model, self.at)
         with gradients(), retainable(), evaluating(model):
             size = rows_within(self.memory, model, place, x, self.at)
             s = torch.cat([self._norms(place, leaf(rows), generator) for rows in torch.split(x, size)])
-        # A network that saturates would give a number.
+        # A saturated network gives a finite sensitivity even when x is not finite.
         s = s.where(finite.view(-1, *[1] * (s.ndim - 1)), torch.nan)
         relative_error = 0.0 if self.probes is None else 1 / sqrt(2 * self.probes)
         return Estimate(s, s * relative_error)
@@ -80,7 +80,7 @@ class JacobianSensitivity:
         return (square if self.probes is None else square / self.probes).sqrt()
 
     def _projections(self, z: Tensor, generator: torch.Generator | None) -> Iterable[Tensor]:
-        """v^T z summed over examples, for every unit vector v or for random ones: its gradient is v^T J."""
+        """Yield v^T z summed over examples, for every unit vector v or for random ones: its gradient is v^T J."""
         if self.probes is None:
             return (z[:, e].sum() for e in range(z.shape[1]))
         return ((z * torch.empty_like(z).normal_(generator=generator)).sum() for _ in range(self.probes))
@@ -120,7 +120,7 @@ def _check_at(at: str) -> None:
 
 
 def _tried(model: Classifier, place: Callable[[Input], Tensor], x: Tokens) -> Tensor:
-    """phi(x), or words on ids that the model does not know."""
+    """phi(x); raise an error that names the ids if the model does not know them."""
     try:
         return place(x)
     except IndexError as error:
@@ -128,7 +128,7 @@ def _tried(model: Classifier, place: Callable[[Input], Tensor], x: Tokens) -> Te
 
 
 def _place(model: Classifier, at: str) -> Callable[[Input], Tensor]:
-    """x → phi(x) [B, E] at the embedding, the output, or a layer named as in model.named_modules()."""
+    """A function x → phi(x) [B, E]: the embedding, the output, or a layer of model.named_modules()."""
     if at == "embedding":
         return lambda x: model.embed(x).flatten(1)
     if at == "output":
@@ -137,7 +137,9 @@ def _place(model: Classifier, at: str) -> Callable[[Input], Tensor]:
         layer = model.get_submodule(at)
     except AttributeError:
         names = ", ".join(name for name, _ in model.named_modules() if name)
-        raise ValueError(f'no layer is called at={at!r}; there are "embedding", "output", and: {names}') from None
+        raise ValueError(
+            f'at={at!r} is not a layer of the model: choose "embedding", "output", or one of {names}'
+        ) from None
 
     def run(x: Input) -> Tensor:
         seen: list[Any] = []
@@ -146,7 +148,7 @@ def _place(model: Classifier, at: str) -> Callable[[Input], Tensor]:
         output = seen[-1] if seen else None
         first = output[0] if isinstance(output, tuple) else output
         if not isinstance(first, Tensor):
-            raise ValueError(f"layer {at!r} gave no tensor in this forward pass")
+            raise ValueError(f"at={at!r}: this layer did not return a tensor in the forward pass; choose another one")
         return first.flatten(1)
 
     return run

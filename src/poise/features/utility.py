@@ -9,7 +9,7 @@ Axes: B examples, *D features of one example (any number of axes), T tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -25,15 +25,15 @@ class Utility(Protocol):
     """One non-negative number per feature of x: [B, *D] for a tensor, [B, T] for Tokens.
 
     loss     any loss that gives one number per example.
-    forward  the objective's own pass through the model, where it made one; its x is a leaf of its graph where
-             `uses_forward` asks for that.
+    forward  the objective's own pass through the model, if it has run one; x is a leaf of its graph if `uses_forward`
+             is True.
     """
 
     @property
     def uses_forward(self) -> bool: ...
 
     def check(self, x: Input) -> None:
-        """Raise if x is of a kind that this utility cannot measure."""
+        """Raise if this utility does not support inputs like x."""
 
     def __call__(
         self, model: Classifier, x: Input, y: Tensor, *, loss: ExampleLoss = ..., forward: Forward | None = None
@@ -44,9 +44,9 @@ class Utility(Protocol):
 class GradientUtility:
     """u_j = | d loss / d x_j |, each example's own loss.
 
-    Alone it runs the model once, in eval mode, and leaves the model as it was. Inside an objective it takes the
-    gradient from the objective's training pass, which costs no forward; there the batch statistics of a batch norm
-    let examples leak into each other's gradient. `own_forward=True` pays for an eval-mode pass instead.
+    Called alone, it runs the model once, in eval mode, and leaves the model unchanged. Inside an objective it takes the
+    gradient of the objective's training pass, which saves a forward pass; there, the batch statistics of batch norm let
+    examples leak into each other's gradient. `own_forward=True` runs a separate eval-mode pass instead.
     """
 
     own_forward: bool = False
@@ -82,9 +82,9 @@ class GradientUtility:
 class RemovalUtility:
     """u_j = | loss(x) - loss(x without token j) |; 0 for padding and special tokens.
 
-    Both losses come from eval mode: the difference of two dropout masks would drown that of one token. Under autocast
-    the head stays in the weights' precision: a logit of 8 bits cannot tell the least useful tokens apart.
-    The B * T shorter sentences run in chunks whose graph would stay within `memory` bytes; no graph is kept.
+    Both losses are computed in eval mode: dropout would change the loss more than one token does. Under autocast the
+    head keeps the precision of the weights: logits with 8 bits cannot distinguish the least useful tokens. The B * T
+    shorter sentences run in chunks whose graph would stay within `memory` bytes; no graph is kept.
     """
 
     how: Removal = "mask"
@@ -113,7 +113,7 @@ class RemovalUtility:
     ) -> Tensor:
         check_model(model)
         self.check(x)
-        assert isinstance(x, Tokens)
+        x = cast(Tokens, x)
         with evaluating(model), torch.no_grad():
             whole = run(model, x, y, loss, exact_head=True).losses
             u = whole.new_zeros(x.ids.shape)
@@ -127,9 +127,9 @@ class RemovalUtility:
 def _input_gradient(forward: Forward, retain_graph: bool) -> Tensor:
     """d (sum of losses) / d x in float32 or better; parameters get no gradient.
 
-    A float16 graph holds numbers from 6e-8 to 65504 only. With a scaler the gradient is taken of the scaled mean loss,
-    as the training step does. Without one it is taken twice, of the losses times 2^8, and times 2^-8 for what is then
-    too large; each example's losses are its own, so that the batch size does not matter.
+    A float16 graph represents only numbers from 6e-8 to 65504. With a scaler, this differentiates the scaled mean loss,
+    as the training step does. Without a scaler, it differentiates the losses times 2^8, and again times 2^-8 for values
+    that overflow; each example has its own loss, so the batch size does not matter.
     """
     total = forward.losses.sum()
     if forward.scaler is not None and forward.scaler.is_enabled():
@@ -143,8 +143,7 @@ def _input_gradient(forward: Forward, retain_graph: bool) -> Tensor:
 
 
 def _unscaled_gradient(forward: Forward, total: Tensor, scale: float | Tensor, retain_graph: bool) -> Tensor:
-    assert isinstance(forward.x, Tensor)
-    (gradient,) = gradient_of(total * scale, [forward.x], retain_graph)
+    (gradient,) = gradient_of(total * scale, [cast(Tensor, forward.x)], retain_graph)
     if gradient is None:
         raise ValueError("the loss does not depend on x")
     unscaled: Tensor = gradient.to(torch.promote_types(gradient.dtype, torch.float32)) / scale

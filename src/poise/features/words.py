@@ -1,10 +1,10 @@
-"""Sensitivity and utility of words that are split into pieces: a word goes with all its pieces at once.
+"""Sensitivity and utility of words that are split into pieces: all pieces of a word are removed together.
 
     sensitivity   s_w = || phi(x) - phi(x without w) ||      Definition 2
     utility       u_w = | loss(x) - loss(x without w) |      Definition 1
     gradient      g_w = || d phi / d (the vectors of w's pieces) ||, the Frobenius norm of the Jacobian
 
-One pass over the shorter sentences gives the first two. The gradient is estimated with random probes v ~ N(0, I): the
+One pass over the shorter sentences gives the first two. Random probes v ~ N(0, I) estimate the gradient: the
 expectation of || v^T J ||^2 is the squared norm.
 
 Axes: B sentences, T positions, W words, E values of phi.
@@ -64,5 +64,5 @@ def word_gradient(
             probe = torch.empty_like(z).normal_(generator=generator)
             (row,) = torch.autograd.grad((z * probe).sum(), vectors, retain_graph=True)
             square += row.float().square().sum(2)
-    sums = square.new_zeros(len(x), int(words.max()) + 2)  # the last column gathers what is of no word
+    sums = square.new_zeros(len(x), int(words.max()) + 2)  # the last column collects pieces of no word
     return sums.scatter_add(1, words.where(words >= 0, sums.shape[1] - 1), square / probes)[:, :-1].sqrt()

@@ -1,1 +1,1 @@
-"""phi and h: the paper's four networks, and a way to see any classifier as embed + head."""
+"""phi and h: the paper's four networks, and `split`, which presents any classifier as embed + head."""

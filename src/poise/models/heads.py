@@ -1,11 +1,10 @@
-"""What comes after the head of a model: nothing, or what a linear layer may change places with.
+"""The head of a model: find it, and check what the model computes after it.
 
-    logits = T(h(z)),   and   T(h(z)) = h(T(z)) for every h that training may make of it
+    logits = T(h(z)),   and   T(h(z)) = h(T(z)) for every h that training can produce
 
-A cast, another shape, the choice of a place, a mean over places are such T. A temperature or a soft cap is none, though
-it may be near one at first: T must be the identity bit by bit, or else linear with T(1) = 1, and nothing learned.
-
-Which layer is the head: found by its name, its place or a model's own word, and listed where that is in doubt.
+A cast, a reshape, selecting a position and a mean over positions are such T. A temperature or a soft cap is not, even
+if its effect is small at first: T must be the identity bit by bit, or else linear with T(1) = 1 and without learned
+parts.
 """
 
 from __future__ import annotations
@@ -25,8 +24,15 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def find_head(model: nn.Module) -> str:
-    """timm's own word; or the last linear layer under a well-known name or at a Sequential's end; or the only one; or
-    what is found in the one module that all else is in. Where there is none, the same of 1x1 convolutions."""
+    """The name of the head. Choose the first that applies:
+
+    1. what timm's `get_classifier()` returns;
+    2. the last linear layer under a well-known name, or at the end of a Sequential;
+    3. the only linear layer;
+    4. the head of the only child module.
+
+    If there is no linear layer, look for 1x1 convolutions in the same way.
+    """
     get_classifier = getattr(model, "get_classifier", None)
     if callable(get_classifier):
         return _name_of(model, get_classifier())
@@ -51,7 +57,7 @@ def _name_of(model: nn.Module, module: Any) -> str:
     for name, candidate in model.named_modules():
         if candidate is module and name:
             return str(name)
-    raise ValueError(f"get_classifier() gave no layer of this {type(model).__name__}. {candidates(model)}")
+    raise ValueError(f"get_classifier() did not return a layer of this {type(model).__name__}. {candidates(model)}")
 
 
 def known_head(model: nn.Module, head: str) -> str:
@@ -61,14 +67,14 @@ def known_head(model: nn.Module, head: str) -> str:
 
 
 def layers_of(model: nn.Module, kind: Callable[[nn.Module], bool]) -> dict[str, Any]:
-    """Of an adapter the whole alone, not the layers that it adds up."""
+    """The layers of a kind, by name. An adapter counts as one layer; the layers inside it are left out."""
     found = {name: module for name, module in model.named_modules() if kind(module) and name}
     adapters = tuple(f"{name}." for name, module in found.items() if inner_layer(module) is not module)
     return {name: module for name, module in found.items() if not name.startswith(adapters)}
 
 
 def inner_layer(module: nn.Module) -> Any:
-    """The layer that an adapter of peft stands around; any other module is its own."""
+    """The layer that an adapter of peft wraps; any other module itself."""
     return getattr(module, "base_layer", module)
 
 
@@ -77,7 +83,7 @@ def _is_linear(module: nn.Module) -> bool:
 
 
 def _is_pointwise(module: nn.Module) -> bool:
-    """A 1x1 convolution: a linear layer at every place, which goes through a mean over places."""
+    """A 1x1 convolution: a linear layer at every position, which commutes with a mean over positions."""
     return isinstance(module, CONVOLUTIONS) and {*module.kernel_size, *module.stride} == {1}
 
 
@@ -88,13 +94,13 @@ def candidates(model: nn.Module) -> str:
     if not rows:
         rows = [f"{name} (1x1, {layer.in_channels} → {layer.out_channels})" for name, layer in pointwise.items()]
     if not rows:
-        return "It has no linear layer: name the module that makes its logits, split(model, head=...)"
-    advice = "Name one, or the module that makes the logits: split(model, head=...)"
+        return "It has no linear layer: name the module that returns the logits, split(model, head=...)"
+    advice = "Name one of them, or the module that returns the logits: split(model, head=...)"
     return f"Linear layers, last ones first: {', '.join(rows[::-1][:8])}. {advice}"
 
 
 def layers(model: nn.Module) -> list[Any]:
-    """All that could be a head."""
+    """All layers that could be a head."""
     found = {**layers_of(model, _is_linear), **layers_of(model, _is_pointwise)}
     return [inner_layer(layer) for layer in found.values()]
 
@@ -109,10 +115,10 @@ Run = Callable[[Input], Any]
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """One pass through a model, with what its head gave.
+    """One pass through a model, with the outputs of its head.
 
-    learned  parameters that the logits get other than through the head.
-    used     the logits come from what the head gave.
+    learned  parameters that reach the logits without going through the head.
+    used     whether the logits depend on the head's output.
     """
 
     outputs: list[Tensor]
@@ -126,7 +132,7 @@ class Pass:
 
 
 def observed(run: Run, head: nn.Module, x: Input, change: Callable[[Tensor], Tensor] = torch.clone) -> Pass:
-    """Run the model, with what its head gives changed on the way."""
+    """Run the model and record the head's outputs; `change` replaces each of them on the way."""
     outputs: list[Tensor] = []
     leaves: list[Tensor] = []
 
@@ -135,17 +141,17 @@ def observed(run: Run, head: nn.Module, x: Input, change: Callable[[Tensor], Ten
             return output
         outputs.append(output.detach().clone())
         leaves.append(change(output.detach()).requires_grad_(output.is_floating_point()))
-        return leaves[-1].clone()  # which the model may change in place
+        return leaves[-1].clone()  # the model may change it in place
 
     with torch.enable_grad(), head.register_forward_hook(hook):
-        whole = run(x.clone())  # no inference tensor
+        whole = run(x.clone())  # clone, in case x is an inference tensor
     found = _behind(logits_of(whole))
     learned = [leaf for leaf in found if not any(leaf is own for own in leaves)]
     return Pass(outputs, whole, learned, len(learned) < len(found))
 
 
 def _behind(logits: Tensor) -> list[Tensor]:
-    """The leaves of its graph."""
+    """The leaves of the graph of the logits."""
     found: list[Tensor] = []
     left, seen = [logits.grad_fn], set()
     while left:
@@ -160,35 +166,35 @@ def _behind(logits: Tensor) -> list[Tensor]:
     return found
 
 
-def fault(run: Run, model: nn.Module, head: nn.Module, x: Input, first: Pass) -> str:
-    """What is wrong with what comes after the head, as the end of a sentence; "" where nothing is."""
+def why_not_last(run: Run, model: nn.Module, head: nn.Module, x: Input, first: Pass) -> str:
+    """Why the head is not the last layer, as the end of a sentence; "" if it is."""
     if not first.outputs:
         return (
-            "the model does not call it. Let its forward call the layer, not use its weight; or name the layer "
-            "that it calls"
+            "the model does not call it. Call the layer in forward instead of using its weight, or name the layer "
+            "that forward calls"
         )
     for name, after in _ENDS.items():
         last = first.outputs[-1].float()
         if last.shape == first.logits.shape and after(last).allclose(first.logits.float(), atol=1e-4):
-            return f"the model takes the {name} of what it gives. Let the model return its logits, without {name}"
+            return f"the model applies {name} to its output. Let the model return its logits, without {name}"
     names = [name for name, p in model.named_parameters() if any(p is other for other in first.learned)]
     if any(layer.weight is p for layer in layers(model) for p in first.learned):
-        return f"what it gives is not what the model gives. {candidates(model)}"
+        return f"the model's output also comes from other layers. {candidates(model)}"
     if first.learned and not first.used:
-        return "what it gives is not the first of what the model gives. Let the model return its logits, or them first"
+        return "its output is not the first output of the model. Let the model return its logits alone or first"
     if first.learned:
-        what = repr(names[0]) if names else "something"
-        return f"{what} is learned and comes after it. {OWN}"
+        what = repr(names[0]) if names else "a parameter"
+        return f"the model applies {what}, which is learned, after it. {OWN}"
     if not _identical(first) and not _linear(run, head, x, first):
-        return f"more comes after it. {OWN}"
+        return f"the model changes its output. {OWN}"
     return ""
 
 
-OWN = "Give the model methods embed and head, of which head(embed(x)) is what it gives"
+OWN = "Give the model methods embed and head such that head(embed(x)) equals its output"
 
 
 def _identical(first: Pass) -> bool:
-    """The head's output is what the model gives, bit by bit, in another shape or kind."""
+    """Whether the model returns the head's output bit by bit, in any shape or dtype."""
     (output, *others), logits = first.outputs, first.logits
     if others or output.numel() != logits.numel():
         return False
@@ -197,7 +203,7 @@ def _identical(first: Pass) -> bool:
 
 
 def _linear(run: Run, head: nn.Module, x: Input, first: Pass) -> bool:
-    """T(-256 h) = -256 T(h) and T(1) = 1: what a mean keeps, and a sum, a soft cap or a maximum does not."""
+    """Whether T(-256 h) = -256 T(h) and T(1) = 1: true for a mean, false for a sum, a soft cap or a maximum."""
     scaled = observed(run, head, x, lambda output: -256 * output).logits.double()
     ones = observed(run, head, x, torch.ones_like).logits.double()
     expected = -256 * first.logits.double()

@@ -49,13 +49,13 @@ class LeNet(nn.Module):
         return F.relu(self.fc2(x))
 
     def _require(self, x: Tensor) -> None:
-        """Raise for pictures of another kind or size."""
+        """Raise for images with another number of channels or of another size."""
         require_pictures(x, self.conv1)
         if isinstance(x, Tensor) and not torch.compiler.is_compiling():
             rows, columns = ((side // 2 - 4) // 2 for side in x.shape[2:])
             if rows * columns * self.conv2.out_channels != self.fc1.in_features:
                 raise ValueError(
-                    f"x has pictures of {x.shape[2]} x {x.shape[3]} pixels: the network is for another size"
+                    f"x has images of {x.shape[2]} x {x.shape[3]} pixels: the network was built for another size"
                 )
 
     def forward(self, x: Tensor) -> Tensor:

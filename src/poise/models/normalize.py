@@ -1,4 +1,4 @@
-"""Normalisation inside a model: data are in [0, 1] everywhere else, so that sigma means one thing."""
+"""Normalisation inside a model: data are in [0, 1] everywhere else, so that sigma has one unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from poise.checks import require_number, require_several, require_wholes
 
 
 class Normalize(nn.Module):
-    """(x - mean) / std, channel by channel. x [B, C, *]."""
+    """(x - mean) / std for each channel. x [B, C, *]."""
 
     mean: Tensor
     std: Tensor
@@ -29,32 +29,30 @@ class Normalize(nn.Module):
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
 
     def _require_channels(self, x: Tensor) -> None:
-        """Or one channel would be repeated without a word."""
+        """Raise for another number of channels: a single channel would be broadcast silently."""
         channels = len(self.mean)
         if channels > 1 and (x.ndim < 3 or x.shape[-3] != channels):
-            raise ValueError(f"pictures of {channels} channels are wanted, got {list(x.shape)}")
+            raise ValueError(f"x must be images with {channels} channels, got {list(x.shape)}")
 
     def forward(self, x: Tensor) -> Tensor:
-        if isinstance(x, Tensor):  # what torch.fx traces with cannot be asked
+        if isinstance(x, Tensor):  # a torch.fx proxy has no shape to check
             self._require_channels(x)
         return (x - self.mean) / self.std
 
 
 def require_pictures(x: Tensor, stem: nn.Conv2d, exact: bool = True) -> None:
-    """Raise for what is no batch of pictures for a network that begins with this layer. Kind and shape only.
+    """Raise unless x is a batch of images for a network that starts with `stem`. Checks type and shape only.
 
-    exact  x must have the precision of the weights; else it may have less, where it is normalized first.
+    exact  x must have the dtype of the weights; otherwise it may have a lower precision, since it is normalised first.
     """
     if torch.compiler.is_compiling() or isinstance(x, torch.fx.Proxy):
         return
     if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a tensor of pictures [B, C, H, W], not a {type(x).__name__}")
+        raise TypeError(f"x must be a tensor of images [B, C, H, W], not a {type(x).__name__}")
     if not x.is_floating_point():
-        raise TypeError(f"x is {x.dtype}, it must be pictures in [0, 1]: convert them with x.float() / 255")
+        raise TypeError(f"x is {x.dtype}, must be images in [0, 1]: convert them with x.float() / 255")
     if x.ndim != 4 or x.shape[1] != stem.in_channels:
-        raise ValueError(
-            f"pictures of {stem.in_channels} channels are wanted, got {list(x.shape)}: x must be [B, C, H, W]"
-        )
+        raise ValueError(f"x must be images [B, C, H, W] with {stem.in_channels} channels, got {list(x.shape)}")
     weight = stem.weight.dtype
     fits = x.dtype == weight or (not exact and torch.promote_types(x.dtype, weight) == weight)
     if not fits and not torch.is_autocast_enabled(x.device.type):
@@ -62,7 +60,7 @@ def require_pictures(x: Tensor, stem: nn.Conv2d, exact: bool = True) -> None:
 
 
 def require_blocks(blocks: Sequence[tuple[int, int, int]]) -> None:
-    """Raise unless they are (number, filters, stride) each, and there are some."""
+    """Raise unless `blocks` holds at least one (number, filters, stride)."""
     require_several("blocks", blocks)
     for place, block in enumerate(blocks):
         require_wholes(f"blocks[{place}]", block, 3, least=1)

@@ -1,8 +1,8 @@
-"""Replicas: several networks of one kind as one, so that small networks fill a large device.
+"""Replicas: several networks of the same architecture as one, so that small networks use a large device.
 
-A row of a batch belongs to one replica, and replicas take turns: row n * R + r is example n of replica r. So a batch of
-all replicas goes through any objective as it is, two of them may be put one after the other, and of a network's layers
-only those with weights need to know of replicas:
+Each row of a batch belongs to one replica, in turns: row n * R + r is example n of replica r. A batch of all replicas
+therefore goes through any objective unchanged, and two such batches may be concatenated. Only layers with weights treat
+replicas separately:
 
     convolution   x [N * R, C, H, W] = [N, R * C, H, W], a convolution with R groups
     linear        x [N * R, F] = [N, R, F] → R products of matrices
@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class Replicas(nn.Module):
-    """Networks with `embed` and `head`, with the same layers and weights of their own."""
+    """Networks with `embed` and `head` that have the same layers, each with its own weights."""
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ class Replicas(nn.Module):
             nn.Parameter(torch.stack([state[name].detach() for state in states])) for name in self._names
         )
         for weight in self.weights:
-            weight.axes = weight.ndim - 1  # of one of them: an optimizer may treat biases in its own way
-        # In a tuple, or it would be a part of this module: its layers are used, its weights are not.
+            weight.axes = weight.ndim - 1  # of one replica: an optimizer may treat biases differently
+        # A tuple keeps nn.Module from registering it: its layers are used, its weights are not.
         self._layers = (deepcopy(networks[0]).to("meta"),)
 
     def embed(self, x: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class Replicas(nn.Module):
         return self.head(self.embed(x))
 
     def state_of(self, replica: int) -> dict[str, Tensor]:
-        """The weights of one of them, by the names that its network has for them."""
+        """The weights of one replica, under the names of its network."""
         weights = zip(self._names, self.weights, strict=True)
         return {name: weight[replica].detach().clone() for name, weight in weights}
 
@@ -84,7 +84,7 @@ class _Part(nn.Module):
 
 
 class _ByReplica(TorchFunctionMode):
-    """Layers whose weights are stacked [R, ...] are applied replica by replica."""
+    """Apply layers whose weights are stacked [R, ...] replica by replica."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -1,12 +1,12 @@
-"""ResNet-v2-50 for ImageNet (appendix C): blocks [(3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2)].
+"""The paper's residual networks (appendix C): ResNet-56 for CIFAR and ResNet-v2-50 for ImageNet.
 
-Pre-activation bottlenecks (He et al. 2016b): norm and ReLU before every convolution, stride in the 3x3 convolution of
-a stage's first block, four times as many maps out as `filters`, a last norm and ReLU before the mean over places.
+ResNet-56: blocks [(9, 16, 1), (9, 32, 2), (9, 64, 2)] of (number, filters, stride). The 6n+2-layer network of He et al.
+2016: two 3x3 convolutions per block, and shortcuts without weights that skip every second pixel and fill new channels
+with zeros.
 
-ResNet-56 for CIFAR (appendix C): blocks [(9, 16, 1), (9, 32, 2), (9, 64, 2)] of (number, filters, stride).
-
-The 6n+2-layer network of He et al. 2016: two 3x3 convolutions per block, and shortcuts without weights that skip every
-second pixel and fill new channels with zeros.
+ResNet-v2-50: blocks [(3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2)]. Pre-activation bottlenecks (He et al. 2016b):
+norm and ReLU before every convolution, stride in the 3x3 convolution of a stage's first block, four times as many
+output maps as `filters`, a last norm and ReLU before the mean over positions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
 
     def embed(self, x: Tensor) -> Tensor:
-        """z [B, E]: the mean over places of the last maps."""
+        """z [B, E]: the mean of the last maps over positions."""
         require_pictures(x, self.stem, exact=False)
         x = F.relu(self.norm(self.stem(self.normalize(x))))
         z: Tensor = self.blocks(x).mean(dim=(2, 3))
@@ -119,7 +119,7 @@ class ResNetV2(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def embed(self, x: Tensor) -> Tensor:
-        """z [B, E]: the mean over places of the last maps."""
+        """z [B, E]: the mean of the last maps over positions."""
         require_pictures(x, self.stem, exact=False)
         x = F.max_pool2d(self.stem(self.normalize(x)), 3, stride=2, padding=1)
         return F.relu(self.norm(self.blocks(x))).mean(dim=(2, 3))

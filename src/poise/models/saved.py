@@ -1,10 +1,10 @@
-"""Trained networks in a file: weights in half precision, and how to build the network, as safetensors.
+"""Trained networks in safetensors files: weights in half precision, and how to build the network.
 
     poise.save_model(model, path, "resnet56", num_classes=10)
     model = poise.load_model(path)
 
-Statistics of batch norm stay as they are, since a small variance would round to 0. The header names one of NETWORKS
-and its settings; nothing is unpickled or run.
+Batch-norm statistics keep their precision, since a small variance would round to 0. The header names one of NETWORKS
+and its settings; loading neither unpickles nor executes anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 
 
 def save_model(model: nn.Module, path: Path | str, network: str, /, **settings: Any) -> None:
-    """Write the weights of NETWORKS[network](**settings), about half of their size in memory."""
+    """Write the weights of NETWORKS[network](**settings), in about half of their size in memory."""
     from safetensors.torch import save
 
     _require_fitting(model, network, settings)
@@ -47,7 +47,7 @@ def save_model(model: nn.Module, path: Path | str, network: str, /, **settings: 
 
 
 def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
-    """The network of a file, in float32 and eval mode; ValueError, in a sentence, if it holds none."""
+    """The network of a file, in float32 and eval mode; ValueError if the file does not contain one."""
     from safetensors import SafetensorError, safe_open
 
     place = as_device(device)
@@ -60,14 +60,14 @@ def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
         model = NETWORKS[_require_known(header["network"])](**header["settings"])
         model.load_state_dict({name: t.float() if t.is_floating_point() else t for name, t in tensors.items()})
     except FileNotFoundError:
-        raise ValueError(f"{path} is not there") from None
+        raise ValueError(f"{path} does not exist") from None
     except (SafetensorError, KeyError, TypeError, RuntimeError, OSError) as error:
-        raise ValueError(f"{path} holds no network of Poise ({str(error).splitlines()[0]})") from None
+        raise ValueError(f"{path} does not contain a network saved by Poise ({str(error).splitlines()[0]})") from None
     return model.to(place).eval()
 
 
 def network_in(path: Path) -> str | None:
-    """The network that a file's header names, in words such as "resnet56(num_classes=10)"; None if it names none."""
+    """The network in a file's header, as text such as "resnet56(num_classes=10)"; None if the header has none."""
     from safetensors import safe_open
 
     try:
@@ -80,7 +80,7 @@ def network_in(path: Path) -> str | None:
 
 
 def _require_fitting(model: nn.Module, network: str, settings: dict[str, Any]) -> None:
-    """Raise where load_model would not make this model of these settings."""
+    """Raise if load_model would not rebuild this model from these settings."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model={model!r} must be a torch.nn.Module, not a {type(model).__name__}")
     _require_known(network)
@@ -90,15 +90,15 @@ def _require_fitting(model: nn.Module, network: str, settings: dict[str, Any]) -
         with torch.device("meta"):
             wanted = NETWORKS[network](**settings).state_dict()
     except (TypeError, ValueError) as error:
-        raise ValueError(f"the settings make no network, {call}: {error}") from None
+        raise ValueError(f"the settings do not build a network, {call}: {error}") from None
     held = {name: value.shape for name, value in model.state_dict().items()}
     if held != {name: value.shape for name, value in wanted.items()}:
         raise ValueError(
-            f"the model's weights are not those of the settings, {call}: name the ones that it was made with"
+            f"the model's weights do not match the settings, {call}: pass the settings that it was built with"
         )
 
 
 def _require_known(network: str) -> str:
     if not isinstance(network, str) or network not in NETWORKS:
-        raise ValueError(f"no network is called {network!r}: there are {', '.join(NETWORKS)}")
+        raise ValueError(f"network={network!r} must be one of {', '.join(NETWORKS)}")
     return network

@@ -1,15 +1,13 @@
-"""split: any classifier as embed + head, without copying or changing it.
+"""split: present any classifier as embed + head, without copying or changing it.
 
-    h    the last linear layer or 1x1 convolution, given by its name or found
-    phi  the same modules with h left out, by shells that share everything else with the modules on the way to h
+    h    the last linear layer or 1x1 convolution, found or given by name
+    phi  the same modules without h
 
 Names are those of `model.named_modules()`: "fc" in torchvision's ResNet, "classifier.6" in its VGG.
 
-Shells: a model with its head left out, that is the model itself in all else.
-
-A shell shares the very `__dict__` of its module: parameters, modes, hooks and plain attributes are read and written
-where they are, also those set later. It differs in one child, which is the next shell on the way to the head; and the
-head's own shell hands its input on.
+phi runs through shells: objects that stand in for the modules on the path to h. A shell shares the `__dict__` of its
+module, so that parameters, modes, hooks and plain attributes are read and written in the module itself, including those
+set later. It differs in one child, the next shell on the path; the shell of h returns its input.
 """
 
 from __future__ import annotations
@@ -25,17 +23,27 @@ import torch
 from torch import Tensor, nn
 
 from poise.checks import require_part
-from poise.classifier import alike, apart, check_input, logits_of, may_look, unknown_ids, unnoticed, wrong_kind
-from poise.models.heads import CONVOLUTIONS, OWN, Pass, fault, find_head, known_head, observed
+from poise.classifier import (
+    alike,
+    check_input,
+    logits_of,
+    may_look,
+    restoring_buffers,
+    unknown_ids,
+    without_side_effects,
+    wrong_kind,
+)
+from poise.models.heads import CONVOLUTIONS, OWN, Pass, find_head, known_head, observed, why_not_last
 from poise.tokens import Input, Tokens
 
 _KINDS: WeakValueDictionary[tuple[Callable[..., type], type, tuple[str, ...]], type] = WeakValueDictionary()
 
 
 def shell_of(module: nn.Module, way: Sequence[str]) -> Any:
-    """The module without the head at the end of the way, the names of children from here on.
+    """The module without its head. `way` holds the names of the children on the path to the head.
 
-    A compiled module on the way runs as it was before: what was compiled has the head inside."""
+    A compiled module on the path runs uncompiled, since its compiled code contains the head.
+    """
     if not way:
         return _sharing(module, _through, (), None)
     if is_compiled(module):
@@ -48,8 +56,10 @@ def shell_of(module: nn.Module, way: Sequence[str]) -> Any:
 
 
 def _sharing(module: nn.Module, make: Callable[..., type], own: tuple[str, ...], to_head: Any) -> Any:
-    """A shell around the module's attributes; modules of one class have shells of one class, or each would be compiled
-    anew."""
+    """A shell that shares the module's attributes.
+
+    Modules of one class get shells of one class: torch.compile would recompile for every new class.
+    """
     key = (make, type(module), own)
     kind = _KINDS.get(key)
     if kind is None:
@@ -69,7 +79,7 @@ def is_compiled(module: nn.Module) -> bool:
 
 
 def way_of(model: nn.Module, way: Sequence[str]) -> list[Any]:
-    """What shells are made of: another module, class or forward in one of these places makes them stale."""
+    """The modules, classes and forwards on the path to the head. The shells are stale when one of them is replaced."""
     found: list[Any] = []
     module: Any = model
     for name in way:
@@ -79,16 +89,17 @@ def way_of(model: nn.Module, way: Sequence[str]) -> list[Any]:
 
 
 def _without_head(kind: Any, own: tuple[str, ...]) -> type:
-    """The class of a shell on the way to the head. Methods that were put onto the module itself,
-    `own`, are those of the shell."""
+    """The class of a shell on the path to the head. `own` names methods that were set on the module instance."""
 
     class Shell(kind):  # type: ignore[misc]
         __slots__ = ("_to_head", "_whole")
 
-        _compiled_call_impl = property(lambda self: None)  # of Module.compile: it has the head inside
+        _compiled_call_impl = property(lambda self: None)  # set by Module.compile: its code contains the head
 
         def __new__(cls, *given: Any, **named: Any) -> Any:
-            """A module of its own, as a slice of a Sequential is: it goes around nothing."""
+            """A module without a wrapped one, for code that builds an instance of its own class, as slicing a
+            Sequential does.
+            """
             made = object.__new__(cls)
             object.__setattr__(made, "_to_head", {})
             object.__setattr__(made, "_whole", None)
@@ -99,7 +110,7 @@ def _without_head(kind: Any, own: tuple[str, ...]) -> type:
             if self._whole is None:
                 held: dict[str, Any] = self.__dict__["_modules"]
                 return held
-            # Not by self.__dict__, which torch.compile would look up here again.
+            # Not self.__dict__: torch.compile would look it up here again and recurse.
             return {**self._whole._modules, **self._to_head}
 
         @_modules.setter
@@ -116,7 +127,7 @@ def _without_head(kind: Any, own: tuple[str, ...]) -> type:
 
 
 def _rebound(name: str) -> property:
-    """A method of the module, as one of whoever asks."""
+    """A method of the module, bound to the object on which it is looked up."""
 
     def method(self: Any) -> Any:
         value = self.__dict__[name]
@@ -128,8 +139,10 @@ def _rebound(name: str) -> property:
 
 
 def _through(kind: Any, own: tuple[str, ...]) -> type:
-    """The class of what stands in the head's place: it hands its input on, without the head's hooks, and is the head
-    for whoever looks at its weight or its width."""
+    """The class of the shell of the head: it returns its input and skips the head's hooks.
+
+    It has the head's attributes, for code that reads its weight or its width.
+    """
 
     class Through(kind):  # type: ignore[misc]
         __slots__ = ("_to_head", "_whole")
@@ -141,25 +154,29 @@ def _through(kind: Any, own: tuple[str, ...]) -> type:
 
 
 def _is_method(value: Any, module: nn.Module) -> bool:
-    """Bound to the module; by functools.partial, as the hooks of accelerate are, too."""
+    """Whether `value` is bound to the module, directly or by functools.partial, as accelerate's hooks are."""
     if isinstance(value, partial):
         return value.args[:1] == (module,)
     return isinstance(value, MethodType) and value.__self__ is module
 
 
 def _require_open(module: nn.Module) -> None:
-    """Refuse a module whose forward cannot run without its head."""
+    """Raise for a module whose forward cannot run without its head."""
     name = type(module).__name__
     if isinstance(module, torch.jit.ScriptModule):
-        raise ValueError(f"a {name} of torch.jit hides its layers: split the Python model that it was made from")
+        raise ValueError(
+            f"a {name} of torch.jit has no accessible layers: split the Python model that it was made from"
+        )
     if isinstance(module, nn.DataParallel) and len(module.device_ids) > 1:
-        raise ValueError("DataParallel copies a model to its devices: split model.module, or use one device")
+        raise ValueError(
+            "a DataParallel model cannot be split, since it copies its module: split model.module, or use one device"
+        )
     forward = vars(module).get("forward")
     if forward is not None and not _is_method(forward, module):
-        hooked = "accelerate.hooks.remove_hook_from_module(model, recurse=True) takes it away; or "
+        hooked = "remove it with accelerate.hooks.remove_hook_from_module(model, recurse=True), "
         raise ValueError(
-            f"the forward of this {name} was replaced by a function that holds the model with its head: "
-            f"{hooked if hasattr(module, '_old_forward') else ''}split the model first, or let forward be a method: "
+            f"the forward of this {name} was replaced by a function that contains the model with its head: "
+            f"{hooked if hasattr(module, '_old_forward') else ''}split the model first, or make forward a method: "
             "model.forward = types.MethodType(function, model)"
         )
 
@@ -168,15 +185,18 @@ Call: TypeAlias = Callable[[nn.Module, Any], Any]
 
 
 def call_model(model: nn.Module, x: Input) -> Any:
-    """How a model is called: with the tensor, or with input_ids and attention_mask, as Hugging Face names them."""
+    """Call a model with a tensor, or with input_ids and attention_mask, as Hugging Face models expect."""
     if isinstance(x, Tokens):
         return model(input_ids=_ids(model, x), attention_mask=x.mask.long(), **_positions(model, x))
     return model(x)
 
 
 def _ids(model: nn.Module, x: Tokens) -> Tensor:
-    """The ids of x. RoBERTa and its kin count positions by the ids that are not padding: there a hidden token, which
-    the attention mask keeps from all others, must have another id, or all later tokens would move."""
+    """The ids of x, as the model needs them.
+
+    RoBERTa and related models count positions by the ids that are not padding. A hidden token must therefore get
+    another id there, or all later tokens would move; the attention mask hides it.
+    """
     if x.gaps is None:
         return x.ids
     for module in model.modules():
@@ -187,7 +207,7 @@ def _ids(model: nn.Module, x: Tokens) -> Tensor:
 
 
 def _positions(model: nn.Module, x: Tokens) -> dict[str, Tensor]:
-    """OPT counts positions by the attention mask, so that it must be told those of a sentence with hidden tokens."""
+    """Explicit positions for models such as OPT that count them by the attention mask, if x has hidden tokens."""
     if x.gaps is None or not any(_counts_by_mask(type(module)) for module in model.modules()):  # type: ignore[arg-type]
         return {}
     standing = (x.mask | x.gaps).long()
@@ -202,32 +222,36 @@ def _counts_by_mask(kind: Any) -> bool:
 
 
 def split(model: nn.Module, head: str | None = None, call: Call = call_model) -> SplitClassifier:
-    """See `model` as embed + head. Weights are shared, its state_dict stays as it is, and embed runs the model's own
-    code on its own attributes: what is set later is seen, and what forward writes is there.
+    """Present `model` as embed + head. Weights are shared, and the state_dict stays the same.
 
-    head  the name of the layer that makes the logits; None finds it where there is no doubt.
-    call  how to run the model on an input, for models with a signature of their own.
+    head  the name of the layer that returns the logits; None finds it if it is unambiguous.
+    call  how to run the model on an input, for models with another signature.
 
-    The first `embed` checks on two examples that head(embed(x)) is what the model itself gives, and that training
-    cannot change this: a temperature or a soft cap after the head is refused. A compiled part that holds the head runs
-    as it was before it was compiled, others as they are: compile embed, split.embed = torch.compile(split.embed).
+    `embed` runs the model's own code on its own attributes, so that later changes to the model take effect.
+
+    The first `embed` checks on two examples that head(embed(x)) equals the model's output, and that training cannot
+    change this: a temperature or a soft cap after the head is refused. A compiled part that contains the head runs
+    uncompiled; other parts stay compiled. To compile everything, compile embed: split.embed =
+    torch.compile(split.embed).
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"the model is a {type(model).__name__}: it must be a torch.nn.Module")
+        raise TypeError(f"model must be a torch.nn.Module, not a {type(model).__name__}")
     require_part("call", call)
     if is_compiled(model):
-        raise ValueError("split the model first and compile its embed after: split.embed = torch.compile(split.embed)")
+        raise ValueError(
+            "the model is compiled: split it first, then compile its embed, split.embed = torch.compile(split.embed)"
+        )
     if isinstance(model, torch.jit.ScriptModule):
-        raise ValueError("a model of torch.jit hides its layers: split the Python model that it was made from")
+        raise ValueError("a torch.jit model has no accessible layers: split the Python model that it was made from")
     return SplitClassifier(model, find_head(model) if head is None else known_head(model, head), call)
 
 
 class SplitClassifier(nn.Module):
-    """embed + head of a model that stays the user's own: `self.model` is that very module."""
+    """The embed + head view of a model. `self.model` is the original module."""
 
     def __init__(self, model: nn.Module, head_name: str, call: Call = call_model) -> None:
         if not isinstance(model, nn.Module):
-            raise TypeError(f"the model is a {type(model).__name__}: it must be a torch.nn.Module")
+            raise TypeError(f"model must be a torch.nn.Module, not a {type(model).__name__}")
         super().__init__()
         self.model = model
         self.head_name = known_head(model, head_name)
@@ -237,7 +261,7 @@ class SplitClassifier(nn.Module):
 
     @property
     def head(self) -> Callable[[Tensor], Tensor]:
-        """The layer itself; a 1x1 convolution, as some networks have it, works on vectors."""
+        """The layer itself; a 1x1 convolution is applied to vectors."""
         layer = self.model.get_submodule(self.head_name)
         if not isinstance(layer, CONVOLUTIONS):
             return layer
@@ -245,16 +269,17 @@ class SplitClassifier(nn.Module):
         return lambda z: layer(z[:, :, *places]).flatten(1)
 
     def embed(self, x: Input) -> Tensor:
-        """z: what reaches the head."""
+        """z: the input of the head."""
         if not torch.compiler.is_compiling():
             self.check_head(x)
         return self._embed(x)
 
     def check_head(self, x: Input) -> None:
-        """Once: head(embed(x)) is what the model gives. Objectives ask for it too, in case embed is compiled.
+        """Check that head(embed(x)) equals the model's output. Objectives also call this, in case embed is compiled.
 
-        It is looked at again when a module on the way to the head is another one; and at the 2nd, 4th, 8th ... time, in
-        case the model does something else by then."""
+        The check runs at the 1st, 2nd, 4th, 8th ... call, in case the model changes its behaviour, and again when a
+        module on the path to the head is replaced.
+        """
         if self._way != way_of(self.model, self.head_name.split(".")):
             self._build()
         if self._left == 0 and may_look():
@@ -275,7 +300,7 @@ class SplitClassifier(nn.Module):
 
     def _build(self) -> None:
         way = self.head_name.split(".")
-        # In a tuple, or it would be a part of this module.
+        # A tuple keeps nn.Module from registering it.
         self._shell = (shell_of(self.model, way),)
         self._way = way_of(self.model, way)
         self._left = self._asked = 0
@@ -289,30 +314,30 @@ class SplitClassifier(nn.Module):
             raise wrong_kind(x, error) from error
         if z.ndim == 0 or len(z) != len(x):
             raise ValueError(
-                f"the model gives an embedding {list(z.shape)} for {len(x)} examples: let it keep the axis of examples "
-                "also for one of them, as flatten(1) does and squeeze() does not"
+                f"the model returned an embedding {list(z.shape)} for {len(x)} examples: keep the batch axis even for "
+                "one example, with flatten(1) instead of squeeze()"
             )
         return z
 
     def _check(self, x: Input) -> None:
-        """A ValueError where the head is not the model's last layer."""
+        """Raise ValueError unless the head is the model's last layer."""
         head = self.model.get_submodule(self.head_name)
         head = getattr(head, "_orig_mod", head)
 
         def run(x: Input) -> Any:
-            with apart(self.model):  # or a pass would see what the last one wrote
+            with restoring_buffers(self.model):  # a pass must not see what the previous one wrote
                 return self.call(self.model, x)
 
-        with unnoticed(self, x):
+        with without_side_effects(self, x):
             some, first = self._first(run, head, x)
-            wrong = fault(run, self.model, head, some, first)
-            if not wrong and not self._is_made(some, first):
-                wrong = f"more comes after it. {OWN}"
+            wrong = why_not_last(run, self.model, head, some, first)
+            if not wrong and not self._reproduces_output(some, first):
+                wrong = f"the model changes its output. {OWN}"
         if wrong:
             raise ValueError(f"{self.head_name!r} is not the model's last layer: {wrong}")
 
     def _first(self, run: Callable[[Input], Any], head: nn.Module, x: Input) -> tuple[Input, Pass]:
-        """A pass on two examples, or on all if the model takes no two of them."""
+        """A pass on two examples, or on all if the model does not accept two of them."""
         try:
             return x[:2], observed(run, head, x[:2])
         except (TypeError, IndexError) as error:
@@ -322,18 +347,18 @@ class SplitClassifier(nn.Module):
                 raise wrong from error
             return x, observed(run, head, x)
 
-    def _is_made(self, x: Input, first: Pass) -> bool:
-        """Whether head(embed(x)) is what the model gave."""
+    def _reproduces_output(self, x: Input, first: Pass) -> bool:
+        """Whether head(embed(x)) equals the model's output."""
         try:
-            with apart(self.model):
+            with restoring_buffers(self.model):
                 made = self.head(self._embed(x))
-        except (RuntimeError, AttributeError, TypeError):  # what comes after the head does not fit what it is given
+        except (RuntimeError, AttributeError, TypeError):  # code after the head does not accept its output
             return False
         return alike(made, _with_classes(first.logits), first.outputs[-1].dtype)
 
 
 def _with_classes(logits: Tensor) -> Tensor:
-    """[B, L]; a model of a single logit may give [B]."""
+    """[B, L]; a model with a single logit may return [B]."""
     return logits[:, None] if logits.ndim == 1 else logits
 
 
@@ -341,4 +366,4 @@ def _logits(output: Any) -> Tensor:
     try:
         return logits_of(output)
     except TypeError as error:
-        raise TypeError(f"{error}, or pass split(..., call=...) that does") from None
+        raise TypeError(f"{error}, or pass a function that does: split(..., call=...)") from None

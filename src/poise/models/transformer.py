@@ -1,7 +1,7 @@
 """A 3-layer Transformer over word pieces (section 4.1): feed-forward 256, 8 heads, a linear classifier.
 
-Pre-norm layers with learned positions; the embedding is the mean over the tokens that are there. A token whose mask is
-False is not attended to and not averaged: it does not exist for the model.
+Pre-norm layers with learned positions; the embedding is the mean over present tokens. A token whose mask is False is
+neither attended to nor averaged.
 
 Axes: B sentences, T positions, H heads, E width.
 """
@@ -19,14 +19,14 @@ from poise.checks import require_number, require_whole
 from poise.classifier import unknown_ids
 from poise.tokens import Tokens
 
-# Not cuDNN's, which torch prefers on some devices: it makes a plan for every shape, and sentences come in many.
+# Without cuDNN's kernel, which torch prefers on some devices: it plans for every shape, and sentence lengths vary.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Transformer(nn.Module):
     """Tokens [B, T] → z [B, width] → logits [B, num_classes]. The paper does not give the width.
 
-    table_width  that of the token embeddings where it is another one: a linear map leads from it to `width`.
+    table_width  the width of the token embeddings if it differs: a linear map then leads from it to `width`.
     """
 
     def __init__(
@@ -70,12 +70,14 @@ class Transformer(nn.Module):
         return self.encode(vectors, x.mask)
 
     def encode(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """z [B, E] of the tokens' vectors [B, T, E]: what gradient-based sensitivity of a token differentiates."""
+        """z [B, E] from the tokens' vectors [B, T, E]; gradient-based sensitivity of a token differentiates this."""
         length = vectors.shape[1]
         if length > self.position.num_embeddings:
-            raise ValueError(f"a sentence has {length} tokens, max_length={self.position.num_embeddings}")
+            raise ValueError(
+                f"a sentence has {length} tokens, must have at most max_length={self.position.num_embeddings}"
+            )
         hidden = self.dropout(self.widen(vectors) + self.position.weight[:length])  # [B, T, E]
-        # Where nothing is present, everything is attended to, so that no softmax is empty; the mean ignores it.
+        # A sentence without tokens attends to every position, so that no softmax is empty; the mean ignores them.
         attend = (mask | ~mask.any(1, keepdim=True))[:, None, None, :]  # [B, 1, 1, T]
         for layer in self.layers:
             hidden = layer(hidden, attend)
@@ -89,9 +91,9 @@ class Transformer(nn.Module):
 
 
 def with_table(table: Tensor, trained: bool = True, **settings: Any) -> Transformer:
-    """A Transformer whose token embeddings begin as a table [vocabulary, E] from elsewhere, and stay so unless trained.
+    """A Transformer whose token embeddings start as the given table [vocabulary, E]; frozen if `trained` is False.
 
-    The rows are scaled to the deviation that embeddings of our own begin with.
+    The rows are scaled to the deviation of the Transformer's own initial embeddings.
     """
     vocabulary, size = table.shape
     own = size == settings.get("width", 256)

@@ -1,1 +1,1 @@
-"""What is minimised: four peers with one signature, and the contrast two of them share."""
+"""Training objectives: four methods with one signature, and the contrast that two of them share."""

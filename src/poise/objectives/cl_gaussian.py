@@ -1,4 +1,4 @@
-"""CL+Gaussian: the contrast of FCL with noise on every feature as the near view, and no far one (section 4.3)."""
+"""CL+Gaussian: a contrast whose near view has noise on every feature, without a far view (section 4.3)."""
 
 from __future__ import annotations
 

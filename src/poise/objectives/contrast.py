@@ -4,9 +4,9 @@
                        N_i = { z_i- } and { z_j : j != i },   sim = cosine
     Margin  (Eq. 9)    dist(z_i, z_i+)^2 + max(0, gamma - dist(z_i, z_i-))^2
 
-Both give one number for the batch: "mean" divides the sum over the examples by B, so that lambda weighs an example's
-contrast against its own cross-entropy whatever the batch size; "sum" is Algorithm 1 to the letter, and equals the mean
-with lambda * B. An example that takes no part adds 0 and still counts in B.
+Both return one number for the batch. "mean" divides the sum over the examples by B, so that lambda weighs an example's
+contrast against its own cross-entropy at every batch size. "sum" follows Algorithm 1 exactly, and equals the mean with
+lambda * B. An example that does not take part adds 0 and still counts in B.
 
 Axes: B examples of this process, N examples of all processes, E embedding.
 """
@@ -39,8 +39,8 @@ class Contrast(Protocol):
         """z, near, far [B, E] → scalar.
 
         far          None: the loss has no high-utility view.
-        keep         [B] where the high-utility view stays in the loss; None: everywhere.
-        taking_part  [B] which examples have a loss at all (all of them are negatives of the others); None: all.
+        keep         [B] True for examples whose high-utility view stays in the loss; None: all.
+        taking_part  [B] True for examples that have a loss (all examples are negatives of the others); None: all.
         """
 
 
@@ -80,8 +80,11 @@ class InfoNCE:
 
 @dataclass(frozen=True)
 class Margin:
-    """Eq. 9. distance="unit" is the Euclidean distance of the embeddings scaled to length 1, which lies in [0, 2]:
-    gamma=1 asks for 60 degrees, whatever the scale of the embedding; "euclidean" does not scale."""
+    """Eq. 9, a margin on the distances of the views.
+
+    distance="unit" is the Euclidean distance of embeddings scaled to length 1. It lies in [0, 2]; gamma=1 corresponds
+    to 60 degrees. distance="euclidean" does not scale the embeddings.
+    """
 
     gamma: float = 1.0
     distance: Literal["unit", "euclidean"] = "unit"
@@ -103,7 +106,7 @@ class Margin:
     ) -> Tensor:
         _require_fitting(z, near, far, keep, taking_part)
         with torch.autocast(z.device.type, enabled=False):
-            scale = _unit if self.distance == "unit" else _full
+            scale = _unit if self.distance == "unit" else _flat
             z = scale(z)
             losses = (z - scale(near)).square().sum(1)
             if far is not None:
@@ -115,14 +118,14 @@ class Margin:
 def _require_fitting(
     z: Tensor, near: Tensor, far: Tensor | None, keep: Tensor | None, taking_part: Tensor | None
 ) -> None:
-    """Raise for what would broadcast to another loss."""
+    """Raise for arguments that would broadcast to a different loss."""
     for name, each in {"z": z, "near": near, "far": far}.items():
         if (each is not None or name != "far") and not (isinstance(each, Tensor) and each.is_floating_point()):
             raise TypeError(f"{name} must be a tensor of floats, got {_kind(each)}")
         if each is not None and (each.ndim < 2 or each.shape != z.shape):
             raise ValueError(f"{name} has shape {list(each.shape)}, must be embeddings [B, E] as z, {list(z.shape)}")
     if not len(z):
-        raise ValueError(f"z has shape {list(z.shape)}: there are no examples")
+        raise ValueError(f"z has shape {list(z.shape)}, must have at least one example")
     for name, mask in {"keep": keep, "taking_part": taking_part}.items():
         if mask is not None and not (isinstance(mask, Tensor) and mask.dtype == torch.bool):
             raise TypeError(f"{name} must be a tensor of booleans [{len(z)}], got {_kind(mask)}")
@@ -136,17 +139,17 @@ def _kind(value: object) -> str:
 
 def _reduce(losses: Tensor, taking_part: Tensor | None, reduction: Reduction) -> Tensor:
     total = (losses if taking_part is None else losses.where(taking_part, 0)).sum()
-    # DDP averages gradients over processes: a sum over all of them needs the factor back.
+    # DDP averages gradients over processes: a sum must be multiplied by their number.
     return total / len(losses) if reduction == "mean" else total * world_size()
 
 
 def _unit(z: Tensor) -> Tensor:
-    """z [B, *] as unit vectors [B, E] in float32 or better; a vector of norm 0 stays 0 and its gradient finite."""
-    z = _full(z)
+    """z [B, *] as unit vectors [B, E] in float32 or better; a vector of norm 0 stays 0, with a finite gradient."""
+    z = _flat(z)
     norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
     unit: Tensor = z / norm.where(norm > 1e-12, 1.0)
     return unit
 
 
-def _full(z: Tensor) -> Tensor:
+def _flat(z: Tensor) -> Tensor:
     return z.flatten(1).to(torch.promote_types(z.dtype, torch.float32))

@@ -1,8 +1,8 @@
 """Feature Contrastive Learning (section 3, Algorithm 1).
 
     u   = | d loss / d x |                      utility, Definition 1
-    z+  = phi(x + epsilon(Bottom_k(u)))         the near view: the least useful features move
-    z-  = phi(x + epsilon(Top_k(u)))            the far view: the most useful features move
+    z+  = phi(x + epsilon(Bottom_k(u)))         the near view: perturbs the least useful features
+    z-  = phi(x + epsilon(Top_k(u)))            the far view: perturbs the most useful features
     loss + lambda * l_FCL(z, z+, z-)            Eq. 6 or Eq. 9
 
 Cost: x, near and far go through `embed` once each, and u is one backward pass to the input of the graph of x.
@@ -41,8 +41,8 @@ from poise.tokens import Input, shape_of, valid_features
 class FCL:
     """total = mean loss(x) + weight * contrast(z, near, far).
 
-    While the weight is 0 this is exactly XE. An example whose largest utility is below `drop_below` loses its far
-    view; one whose utility is not finite, or that has too few features to choose from, has no contrast.
+    While the weight is 0 this is exactly XE. An example whose largest utility is below `drop_below` loses its far view.
+    An example whose utility is not finite, or that has too few features to choose from, has no contrast.
     """
 
     utility: Utility
@@ -58,7 +58,7 @@ class FCL:
         for name in ("utility", "select", "perturb"):
             require_part(name, getattr(self, name), "check")
         if isinstance(self.select, Gaussian | Remove):
-            raise TypeError(f"select={self.select!r} perturbs features and chooses none: it comes before perturb")
+            raise TypeError(f"select={self.select!r} is a perturbation, not a selection: pass it as perturb")
         require_part("contrast", self.contrast)
         require_taking("contrast", self.contrast, "z", "near")
         check_settings(self.weight, self.statistics, self.loss)
@@ -91,15 +91,17 @@ class FCL:
         return weighted(forward, weight, "contrast", contrast)
 
     def _read(self, x: Input) -> Input:
-        """x as a leaf of the graph where the utility needs its gradient; an x with a graph of its own keeps it."""
+        """x as a leaf of the graph if the utility needs its gradient. An x that requires a gradient is returned as it
+        is.
+        """
         needs_leaf = self.utility.uses_forward and isinstance(x, Tensor) and not x.requires_grad
         return leaf(x) if needs_leaf else x
 
     def _check(self, x: Input) -> None:
-        """At every step, so that a recipe that cannot work fails at the first one and not when the weight rises."""
+        """Check at every step, so that an invalid recipe fails at the first step and not when the weight rises."""
         self.utility.check(x)
         self.perturb.check(x)
         if isinstance(x, Tensor):
             self.select.check(shape_of(x))
-        else:  # a batch of short sentences only drops out of the contrast
+        else:  # short sentences are valid: they drop out of the contrast
             check_unit(self.select, shape_of(x))

@@ -1,11 +1,11 @@
-"""Consistency under AugMix (Hendrycks et al. 2020), on top of any objective: what a model says should not move.
+"""Consistency under AugMix (Hendrycks et al. 2020), added to any objective: predictions should not change.
 
     M = (p(x) + p(x') + p(x'')) / 3
     JS = ( KL(p(x) || M) + KL(p(x') || M) + KL(p(x'') || M) ) / 3,   x' and x'' two mixtures of x
     total = objective(x) + strength * mean JS
 
-All three go through the network as one batch, so that they have their batch statistics in common, as in AugMix; x alone
-is what the objective sees. Around XE this is AugMix, around FCL it is AugMix with FCL.
+All three go through the network as one batch, so that they share its batch statistics, as in AugMix; the objective sees
+x alone. With XE this is AugMix, with FCL it is AugMix with FCL.
 
 Axes: B examples, E embedding, L classes, V versions of an example.
 """
@@ -57,10 +57,12 @@ class JensenShannon:
         mixed = self.mix(torch.cat([x, x]), generator)
         if not isinstance(mixed, Tensor) or mixed.shape != (2 * len(x), *x.shape[1:]):
             given_back = list(mixed.shape) if isinstance(mixed, Tensor) else type(mixed).__name__
-            raise ValueError(f"mix makes {given_back} of images {[2 * len(x), *x.shape[1:]]}: it must keep their shape")
-        company: Any = _Company(model, mixed)
-        loss = self.objective(company, x, y, step, generator=generator, scaler=scaler, given=given)
-        versions = [company.logits, *model.head(company.z_mixed).chunk(2)]
+            raise ValueError(
+                f"mix returned {given_back} for images {[2 * len(x), *x.shape[1:]]}: it must keep their shape"
+            )
+        with_mixtures: Any = _WithMixtures(model, mixed)
+        loss = self.objective(with_mixtures, x, y, step, generator=generator, scaler=scaler, given=given)
+        versions = [with_mixtures.logits, *model.head(with_mixtures.z_mixed).chunk(2)]
         term = divergence(torch.stack([both_classes(logits) for logits in versions])).mean()
         xe, *others = loss.parts.items()
         return Loss(loss.total + self.strength * term, dict([xe, ("js", term.detach()), *others]), loss.logits)
@@ -73,8 +75,8 @@ def divergence(logits: Tensor) -> Tensor:
     return (logp.exp() * (logp - log_mean)).sum(-1).mean(0)
 
 
-class _Company:
-    """The model, with mixed images [2B, C, H, W] that go along in its first pass and keep out of all others."""
+class _WithMixtures:
+    """The model, with mixed images [2B, C, H, W] that are added to the batch of its first pass only."""
 
     def __init__(self, model: Classifier, mixed: Tensor) -> None:
         self.model, self.mixed = model, mixed
@@ -97,7 +99,7 @@ class _Company:
     def embed(self, x: Tensor) -> Tensor:
         if self.z_mixed is not None:
             return self.model.embed(x)
-        with warnings.catch_warnings():  # a compiled embed looks for the .grad of what it is given
+        with warnings.catch_warnings():  # a compiled embed reads the .grad of its input
             warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
             z = self.model.embed(torch.cat([x, self.mixed]))  # [3B, E]
         self.z_mixed = z[len(x) :]

@@ -1,4 +1,4 @@
-"""The contract of the objectives, and how they embed perturbed views.
+"""The interface of the objectives, and how they embed perturbed views.
 
     objective(model, x, y, step) → Loss,   then   loss.total.backward()
 
@@ -19,7 +19,17 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointError
 
 from poise.checks import require_choice, require_number, require_part, require_whole
-from poise.classifier import Classifier, Forward, alike, apart, evaluating, gradient_of, may_look, unnoticed, untracked
+from poise.classifier import (
+    Classifier,
+    Forward,
+    alike,
+    evaluating,
+    gradient_of,
+    may_look,
+    restoring_buffers,
+    untracked,
+    without_side_effects,
+)
 from poise.features.perturbation import Remove
 from poise.losses import ExampleLoss
 from poise.schedules import Schedule, as_schedule, moves
@@ -31,7 +41,7 @@ STATISTICS: tuple[str, ...] = get_args(Statistics)
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """total is what to minimise; parts are what it is made of, and logits [B, L] are those of x, both without graph."""
+    """total is the loss to minimise; parts are its terms and logits [B, L] are those of x, both without graph."""
 
     total: Tensor
     parts: dict[str, Tensor | float]
@@ -39,7 +49,7 @@ class Loss:
 
 
 def plain(forward: Forward) -> Loss:
-    """The mean of the examples' losses, and nothing else."""
+    """The mean of the examples' losses."""
     xe = forward.losses.mean()
     return Loss(xe, {"xe": xe.detach()}, forward.logits.detach())
 
@@ -51,7 +61,7 @@ def weighted(forward: Forward, weight: float | Tensor, name: str, term: Tensor) 
 
 
 def check_settings(weight: Schedule | float, statistics: Statistics, loss: ExampleLoss) -> None:
-    """Raise for settings that no step could use."""
+    """Raise for invalid settings, whatever the step."""
     require_choice("statistics", statistics, *STATISTICS)
     require_part("loss", loss)
     if not callable(weight):
@@ -59,9 +69,11 @@ def check_settings(weight: Schedule | float, statistics: Statistics, loss: Examp
 
 
 def require_everywhere(perturb: Any) -> None:
-    """Raise for a perturbation that needs to be told what to change."""
+    """Raise for a perturbation that cannot perturb all features."""
     if isinstance(perturb, Remove):
-        raise TypeError(f"perturb={perturb!r} removes chosen tokens, and nothing is chosen here: use Gaussian(sigma)")
+        raise TypeError(
+            f"perturb={perturb!r} removes chosen tokens, but this objective chooses none: use Gaussian(sigma)"
+        )
 
 
 def check_step(step: int | None) -> None:
@@ -70,11 +82,11 @@ def check_step(step: int | None) -> None:
 
 
 def weight_at(weight: Schedule | float, step: int | None) -> float | Tensor:
-    """The weight at an optimizer step, which only a constant can do without."""
+    """The weight at an optimizer step; a constant weight needs no step."""
     check_step(step)
     schedule = as_schedule(weight)
     if step is None and moves(schedule):
-        raise ValueError("the weight is a schedule and step was not given: call objective(model, x, y, step)")
+        raise ValueError("step=None is not allowed when weight is a schedule: call objective(model, x, y, step)")
     now: float | Tensor = schedule(0 if step is None else step)
     if not isinstance(now, Tensor):
         require_number(f"at step={step} the weight", now, least=0)
@@ -82,19 +94,19 @@ def weight_at(weight: Schedule | float, step: int | None) -> float | Tensor:
 
 
 def switched_off(weight: float | Tensor) -> bool:
-    """A weight of 0: the objective is plain. A tensor is a weight that a captured step will read: never off."""
+    """Whether the weight is 0. A tensor, which a captured step reads later, is never off."""
     return not isinstance(weight, Tensor) and weight == 0
 
 
 def weight_of(objective: Any) -> Schedule | float:
-    """The weight that switches an objective on, that of the inner one where one is around another; XE has 1."""
+    """The weight of an objective, or of the inner one if it wraps another; 1 for XE."""
     inner = getattr(objective, "objective", None)
     weight: Schedule | float = getattr(objective, "weight", 1.0) if inner is None else weight_of(inner)
     return weight
 
 
 def with_weight(objective: Any, weight: Schedule) -> Any:
-    """The objective with another weight; one that has none is left as it is."""
+    """The objective with another weight; an objective without a weight is returned as is."""
     inner = getattr(objective, "objective", None)
     if inner is not None:
         return replace(objective, objective=with_weight(inner, weight))
@@ -102,7 +114,7 @@ def with_weight(objective: Any, weight: Schedule) -> Any:
 
 
 class Objective(Protocol):
-    """What is minimised: objective(model, x, y, step).total."""
+    """A training objective: minimise objective(model, x, y, step).total."""
 
     def __call__(
         self,
@@ -117,19 +129,19 @@ class Objective(Protocol):
     ) -> Loss:
         """One training step's loss.
 
-        step       the optimizer step, the clock of every schedule; None where nothing is scheduled.
-        generator  draws all noise and breaks ties, on the device of x; None: torch's global one.
+        step       the optimizer step, which all schedules use; None if nothing is scheduled.
+        generator  draws all noise and breaks ties, on the device of x; None: torch's global generator.
         scaler     the torch.amp.GradScaler of a float16 run.
-        given      a utility [B, *D] that the user brings, for GivenUtility.
+        given      a utility [B, *D] that the user passes, for GivenUtility.
         """
 
 
 def embed_view(model: Classifier, view: Input, statistics: Statistics) -> Tensor:
-    """The embedding of a perturbed view. Which statistics of batch norm does it use?
+    """The embedding of a perturbed view. `statistics` selects the batch-norm statistics:
 
-    "running"  the running ones, as at test time, and leaves them alone (eval mode: no dropout either);
-    "batch"    those of its own batch, and leaves the running ones alone (train mode: dropout stays on);
-    "moving"   those of its own batch, and moves the running ones, as a loop does that never asked.
+    "running"  use the running statistics, as at test time, and do not update them (eval mode: no dropout either);
+    "batch"    use those of the view's own batch, and do not update the running ones (train mode: dropout stays on);
+    "moving"   use those of the view's own batch, and update the running ones, as a plain training loop does.
     """
     if statistics == "moving":
         return model.embed(view)
@@ -139,7 +151,7 @@ def embed_view(model: Classifier, view: Input, statistics: Statistics) -> Tensor
 
 
 def embed_pair(model: Classifier, near: Input, far: Input, statistics: Statistics) -> tuple[Tensor, Tensor]:
-    """The embeddings of two views: one pass where no statistics of the batch tie them together, else one each."""
+    """The embeddings of two views: in one pass if the views do not share batch statistics, else in one pass each."""
     if statistics != "running":
         return embed_view(model, near, statistics), embed_view(model, far, statistics)
     z_near, z_far = embed_view(model, concatenate(near, far), statistics).chunk(2)
@@ -155,52 +167,52 @@ _recomputed: dict[str, WeakSet[nn.Module]] = {statistics: WeakSet() for statisti
 
 
 def _check_recomputing(model: Any, view: Input, statistics: Statistics) -> None:
-    """Once for each model: the gradients of a view do not depend on the mode in which the backward pass runs.
+    """Raise, once per model, if a view's gradients depend on the mode in which the backward pass runs.
 
-    Layers under activation checkpointing run again there, when the mode of the view is over. With dropout or batch norm
-    among them, these would be the gradients of another view."""
+    Layers under activation checkpointing run again in the backward pass, after the mode of the view has ended. If they
+    include dropout or batch norm, the gradients would be those of another view.
+    """
     model, seen = model if isinstance(model, nn.Module) else getattr(model, "model", None), _recomputed[statistics]
     if not isinstance(model, nn.Module) or model in seen or not may_look() or not _has_modes(model):
         return
     try:
         pairs = _gradients_by_mode(model, view, statistics)
         same = all(alike(outside, inside, torch.bfloat16) for inside, outside in pairs)  # autocast may be on
-    except CheckpointError:  # torch itself sees that other layers ran
+    except CheckpointError:  # torch itself detects that other layers ran
         same = False
     if not same:
         raise ValueError(
-            f"checkpointed layers run again in the backward pass, without the mode of a view on {statistics} "
-            f"statistics, and would give other gradients: {_INSTEAD[statistics]}"
+            f'statistics="{statistics}" gives wrong gradients here: checkpointed layers run again in the backward '
+            f"pass, in another mode: {_INSTEAD[statistics]}"
         )
     seen.add(model)
 
 
 def _has_modes(model: nn.Module) -> bool:
-    """Whether some layer does in train mode what it would not do in eval mode."""
+    """Whether some layer behaves differently in train mode and in eval mode."""
     return any(module.training and _reads_mode(type(module)) for module in model.modules())  # type: ignore[arg-type]
 
 
 @cache
 def _reads_mode(kind: Any) -> bool:
-    """Whether code of this class, but for nn.Module's own, speaks of `training`."""
+    """Whether code of this class, except nn.Module's own, mentions `training`."""
     own = [vars(each) for each in kind.__mro__ if each not in (nn.Module, object)]
     code = [getattr(value, "__code__", None) for held in own for value in held.values()]
     return any(each is not None and "training" in each.co_names for each in code)
 
 
 def _gradients_by_mode(model: Any, view: Input, statistics: Statistics) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each weight's gradient of what two examples of a view give, by a backward pass in the mode of the view, and by
-    one after it."""
+    """Each weight's gradients for two examples of a view: a backward pass in the view's mode, and one outside it."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    with unnoticed(model, view, _MODES[statistics]), apart(model), torch.enable_grad():
+    with without_side_effects(model, view, _MODES[statistics]), restoring_buffers(model), torch.enable_grad():
         try:
             z = model.embed(view[:2]).float().square().sum()
-        except Exception:  # two examples are too few for some; a pass that is needed will raise it again
+        except Exception:  # two examples are too few for some models; the real pass will raise the error again
             return
         if not z.requires_grad:
             return
         inside = gradient_of(z, weights, retain_graph=True)
-    with unnoticed(model, view, nullcontext), apart(model):
+    with without_side_effects(model, view, nullcontext), restoring_buffers(model):
         outside = gradient_of(z, weights)
     for first, second in zip(inside, outside, strict=True):
         if first is not None and second is not None:

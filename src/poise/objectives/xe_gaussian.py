@@ -1,4 +1,4 @@
-"""XE+Gaussian: a second cross-entropy on the input with Gaussian noise on every feature (section 4.3, baselines)."""
+"""XE+Gaussian: a second cross-entropy, on the input with Gaussian noise on every feature (section 4.3, baselines)."""
 
 from __future__ import annotations
 

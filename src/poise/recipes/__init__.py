@@ -1,1 +1,1 @@
-"""The paper's experiments, as recipes."""
+"""The paper's experiments as recipes."""

@@ -5,17 +5,17 @@
     torchrun --nproc-per-node 8 -m poise reproduce imagenet-c --device cuda --compressed      # 18 epochs
     poise reproduce imagenet-c --quick --seeds 1         # drawn pictures of 64 px, a small network, two cores
 
-Corruptions that are not among the published pictures are made from the validation set by our own suite, with the JPEG
-pass of quality 85 that ImageNet-C was saved with. What it costs: docs/imagenet.md.
-
-Expected (the paper, XE / FCL / PG+XE / PG+FCL): all 15 .341 / .344 / .363 / .363.
-
-What the ImageNet experiment is made of (section 4.3, appendix C): data, schedule, methods.
+The recipe of section 4.3 and appendix C:
 
     ResNet-v2-50, batch 1024, SGD with momentum 0.9, rate 0.8 after 5 epochs of ramp, / 10 at 30, 60, 80 of 90 epochs,
     random resized crop and flip; contrastive losses from epoch 60 or the step of `ramp_up` on, summed over the batch
 
-The rest is He et al.'s: weight decay 1e-4. "compressed" is a fifth: 18 epochs, and every epoch and step divided by 5.
+Weight decay 1e-4 follows He et al. "compressed" is a fifth: 18 epochs, and every epoch and step divided by 5.
+
+Corruptions without published pictures are generated from the validation set, with a JPEG pass of quality 85 as in
+ImageNet-C. Costs: docs/imagenet.md.
+
+Expected (the paper, XE / FCL / PG+XE / PG+FCL): all 15 .341 / .344 / .363 / .363.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.objectives.xe import XE
 from poise.objectives.xe_gaussian import XEGaussian
-from poise.recipes.paper_corruptions import IMAGENET_C as PAPER
+from poise.recipes.paper_corruptions import IMAGENET_C
 from poise.recipes.settings import Length
 from poise.records.columns import Column
 from poise.running.experiment import Build, Experiment, Method
@@ -61,9 +61,9 @@ from poise.training.plan import SGD, Plan
 
 @dataclass(frozen=True)
 class ImageNet:
-    """The pictures that are trained on: your ImageNet's, from folders or shards, or some that are drawn.
+    """The training pictures: the user's ImageNet, from folders or shards, or generated ones.
 
-    images  how many the schedule is made for; up to 1 % may be missing.
+    images  the number that the schedule is made for; up to 1 % may be missing.
     """
 
     images: int = 1_281_167
@@ -78,7 +78,7 @@ class ImageNet:
         source = open_part(place, "train")
         if abs(len(source) - self.images) > self.images / 100:
             raise DataMismatch(
-                f"{place} has {len(source)} pictures to train on; the schedule is made for {self.images}"
+                f"{place} has {len(source)} training pictures, but the schedule needs {self.images}: complete the set"
             )
         return Pictures(source, self.crop, workers_for(len(source)), damaged=damaged)
 
@@ -120,7 +120,7 @@ def methods(length: Length) -> tuple[Method, ...]:
         weight=Ramp(4e-4, start=late),
     )
     patches = PatchGaussian(250 if share == 1 else 64, 1.0, random_size=True)
-    # Of a mean, 1e-4 would do nothing; and on running statistics it diverges while the rate is high (decisions).
+    # On a mean, 1e-4 would have no effect; with running statistics, it diverges while the rate is high (decisions).
     gaussian = XEGaussian(Gaussian(sigma=0.5), weight=1e-4 * length.batch, statistics="batch")
     return (
         Method("XE", XE()),
@@ -132,18 +132,18 @@ def methods(length: Length) -> tuple[Method, ...]:
     )
 
 
-_JPEG = Jpeg(85, "turbo")  # as Pillow saves and reads pictures: a set written by `poise corrupt` is the same
-_NOISES = (*GROUPS["noise"], "speckle_noise")  # what training with Gaussian noise has seen something like
+_JPEG = Jpeg(85, "turbo")  # as in Pillow: a set written by `poise corrupt` is identical
+_NOISES = (*GROUPS["noise"], "speckle_noise")  # similar to training with Gaussian noise
 _GROUPS = (("XE", "XE+Gaussian", "CL+Gaussian", "FCL"), ("PG+XE", "PG+FCL"))
 
 
 @dataclass(frozen=True)
 class CorruptedImageNet:
-    """The validation pictures plain, and under every corruption and severity: `fog/3`; decoded as they are tested.
+    """The validation pictures, clean and under every corruption and severity: `fog/3`; decoded during the test.
 
-    profile  whose constants the corruptions have that we make.
-    source   "official", "generated", or "auto": the published pictures as far as they are there.
-    first    only so many pictures of each test, for a quick look.
+    profile  the constants of generated corruptions.
+    source   "official", "generated", or "auto": the published pictures if they exist.
+    first    use only the first pictures of each test, for a quick look.
     """
 
     training: ImageNet
@@ -175,7 +175,7 @@ class CorruptedImageNet:
         return Task(train, None, tests, classes, origins={"corruptions": _origin(published)})
 
     def _published(self, train: Source) -> dict[str, Callable[[int], Source]]:
-        """The corruptions whose pictures are here, each severity as it is needed."""
+        """The corruptions with published pictures, opened for each severity on demand."""
         if self.source == "generated" or (self.source == "auto" and manifest_of("imagenet-c") is None):
             return {}
         place = folder("imagenet-c")
@@ -183,14 +183,16 @@ class CorruptedImageNet:
         def part(name: str, severity: int) -> Source:
             listing = imagenet_c_part(place, name, severity)
             if listing is None:
-                raise DataMismatch(f"{place} lacks severity {severity} of {name}")
+                raise DataMismatch(f"{place} has no severity {severity} of {name}")
             pictures = Packed(listing)
             _require_classes(place / name / str(severity), train, pictures)
             return pictures
 
         there = [name for name in CORRUPTIONS if imagenet_c_part(place, name, 1) is not None]
         if self.source == "official" and (missing := set(CORRUPTIONS) - set(there)):
-            raise DataMismatch(f"{place} lacks {', '.join(sorted(missing))}: source='auto' makes what is missing")
+            raise DataMismatch(
+                f"{place} has no {', '.join(sorted(missing))}: use source='auto' to generate what is missing"
+            )
         return {name: partial(part, name) for name in there}
 
     def _made(self, clean: Pictures, name: str, severity: int, device: torch.device) -> Pictures:
@@ -202,7 +204,7 @@ class CorruptedImageNet:
     def _read(
         self, part: Callable[[int], Source], severity: int, damaged: dict[Path, str], device: torch.device
     ) -> Pictures:
-        """They are cut already: nothing is scaled."""
+        """The published pictures, which are already cropped and need no scaling."""
         pictures, size = part(severity), self.crop.size
         return Pictures(pictures, CentreCrop(size, size), workers_for(len(pictures)), None, self.first, damaged)
 
@@ -227,7 +229,7 @@ def table(length: Length) -> Experiment:
             f"{kind}, one by one": tuple(Column(name, _scores((name,))) for name in of) for kind, of in kinds.items()
         },
         seeds=1 if quick else 5,
-        paper={} if quick else PAPER,
+        paper={} if quick else IMAGENET_C,
         overlaps=dict.fromkeys(("XE+Gaussian", "CL+Gaussian", "FCL", "PG+XE", "PG+FCL"), _NOISES),
         reference="" if quick else "imagenet-c",
     )
@@ -248,9 +250,7 @@ def _origin(published: dict[str, Callable[[int], Source]]) -> str:
 
 def _require_classes(place: Path, train: Source, other: Source) -> None:
     if other.classes != train.classes:
-        raise DataMismatch(
-            f"{place} has pictures of {len(other.classes)} classes, not the {len(train.classes)} of train"
-        )
+        raise DataMismatch(f"{place} has {len(other.classes)} classes, but train has {len(train.classes)}")
 
 
 EXPERIMENTS = {length.name: (table(length),) for length in LENGTHS}

@@ -1,4 +1,4 @@
-"""The names of the experiments that come with Poise, and what each is about; known without importing any of them."""
+"""The names and descriptions of the experiments in Poise, available without importing the experiments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# name: module, and the names of its parts where there is more than one
+# name: module, and the names of its parts if there are several
 FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "sentiment": ("sentiment.treebank", ()),
     "synthetic-mnist": ("synthetic_mnist.table_1", ()),
@@ -24,7 +24,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 WHOLE = {part: whole for whole, (_, parts) in FILES.items() for part in parts}
 
-# The methods of each file's experiments, for a shell to complete; a test compares them with those of the recipes.
+# The methods of each file's experiments, for shell completion; a test compares them with those of the recipes.
 _CONTRASTS = ("XE", "XE+Gaussian", "CL+Gaussian", "FCL")
 _PATCHES = ("PG+XE", "PG+FCL")
 _PEAKS = ("0.0003", "0.001", "0.003", "0.01", "0.03", "0.1")
@@ -70,7 +70,7 @@ def names() -> Iterator[str]:
 
 
 def methods(experiments: Sequence[str] = ()) -> list[str]:
-    """The names of the methods of these experiments or parts; of all experiments where none of them is known."""
+    """The names of the methods of these experiments or parts; of all experiments if none of them is known."""
     known = [WHOLE.get(name, name) for name in experiments if name in WHOLE or name in FILES]
     return list(dict.fromkeys(method for name in known or FILES for method in _METHODS[name]))
 

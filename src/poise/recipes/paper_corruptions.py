@@ -1,12 +1,10 @@
-"""The paper's numbers for ImageNet-C: Table 3, and appendix D corruption by corruption.
+"""The paper's numbers under corruptions: Table 3, and appendix D for each corruption.
 
-Its "All average" is over the 15 standard corruptions. It prints no mean corruption error; from its accuracies,
+CIFAR-10-C and CIFAR-100-C: the averages include the four corruptions beyond the standard 15, but these are not printed.
+ImageNet-C: its "All average" is over the 15 standard corruptions. The paper prints no mean corruption error; from its
+accuracies,
 
     mCE = mean over the 15 of (1 - accuracy) / AlexNet's error
-
-The paper's numbers for CIFAR-10-C and CIFAR-100-C: Table 3, and appendix D corruption by corruption.
-
-The four corruptions beyond the standard 15 are in its averages, but not printed.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ _ROWS = {
 
 
 def cells(row: tuple[float, ...], average: str) -> dict[str, tuple[float, float | None]]:
-    """A row of appendix D by column; `average` is what its first number is the average of."""
+    """A row of appendix D by column; `average` names the column of its first number."""
     mean, deviation, *others = row
     names = ("Noise", "Blur", "Weather", "Digital", *STANDARD)
     return {average: (mean, deviation), **{name: (value, None) for name, value in zip(names, others, strict=True)}}

@@ -1,8 +1,7 @@
-"""The paper's grids (section 4.3 and appendix C), for the sweeps of every table.
+"""Common settings of the recipes: the length of training (full, compressed, quick), and the paper's grids for sweeps.
 
-Where the paper gives the ends of a range only, "[0.0001...0.0004]", the values between are those of appendix C or ours.
-
-How long to train: the recipe as it is written, compressed, or for a quick look.
+The grids are those of section 4.3 and appendix C. Where the paper gives only the ends of a range,
+"[0.0001...0.0004]", the values between are those of appendix C or ours.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Length:
-    """So many epochs of so many images: what the recipe says in epochs and steps shrinks with the whole run.
+    """A number of epochs and images. The recipe's epochs and steps scale with the length of the run.
 
-    of_epochs, of_steps  those of the recipe as it is written.
-    looks_at             what a quick look is at.
+    of_epochs, of_steps  the length of the full recipe.
+    looks_at             what a quick look uses, for its title.
     """
 
     name: str
@@ -43,15 +42,15 @@ class Length:
 
     @property
     def steps(self) -> int:
-        """Of the whole run."""
+        """The steps of the whole run."""
         return self.epochs * (self.images // self.batch)
 
     def epoch(self, number: int) -> int:
-        """The step at which an epoch of the recipe begins here."""
+        """The step of this run that corresponds to the start of an epoch of the recipe."""
         return round(self.steps * number / self.of_epochs)
 
     def step(self, number: int) -> int:
-        """A step of the recipe, here."""
+        """The step of this run that corresponds to a step of the recipe."""
         return round(self.steps * number / self.of_steps)
 
 

@@ -1,7 +1,7 @@
-"""The experiments and sweeps that come with Poise, by name, and those of a file.
+"""Find experiments and sweeps: those in Poise by name, or those of a user's file.
 
-A file of the shelf has EXPERIMENTS, {length: experiments}: one for each part of its table, a data set say. The whole
-table has a name, and so has each part.
+A recipe module has EXPERIMENTS, {length: experiments}, with one experiment for each part of its table, such as a data
+set. The whole table and each part have a name.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ Length: TypeAlias = Literal["full", "compressed", "quick"]
 
 
 def find(name: str, length: Length = "full") -> tuple[Experiment, ...]:
-    """The experiments of a table, or the one of this name."""
+    """The experiments of a table, or the one with this name."""
     require_known("experiment", name, [*FILES, *WHOLE])
     whole = WHOLE.get(name, name)
     lengths: dict[str, tuple[Experiment, ...]] = _module(whole).EXPERIMENTS
     if length not in lengths:
-        raise ValueError(f"{whole} has no {length} version: there is {', '.join(lengths)}")
+        raise ValueError(f"{whole} has no {length} version: choose from {', '.join(lengths)}")
     found = lengths[length]
     return found if name in FILES else (found[FILES[whole][1].index(name)],)
 
 
 def find_sweep(name: str, which: str | None = None, length: Length = "full") -> tuple[str, Sweep]:
-    """A sweep of the experiment of this name and what it is called; the first one if none is asked for."""
+    """A sweep of the experiment with this name, and the sweep's name; the first one by default."""
     found = find(name, length)
     make = getattr(_module(WHOLE.get(name, name)), "sweeps", None)
     if make is None:
         others = [other for other in FILES if hasattr(_module(other), "sweeps")]
-        raise ValueError(f"{name} has no sweep of its own: there are those of {', '.join(others)}")
+        raise ValueError(f"{name} has no sweep: choose from {', '.join(others)}")
     if len(found) > 1:
-        raise ValueError(f"{name} is a table of several: sweep {' or '.join(FILES[name][1])}")
+        raise ValueError(f"{name} has several parts: sweep {' or '.join(FILES[name][1])}")
     sweeps: dict[str, Sweep] = make(found[0])
     chosen = next(iter(sweeps)) if which is None else which
     require_known("sweep", chosen, sweeps)
@@ -46,18 +46,18 @@ def find_sweep(name: str, which: str | None = None, length: Length = "full") -> 
 
 
 def from_file(path: Path) -> Experiment:
-    """EXPERIMENT of a user's own Python file, which is run for it."""
+    """Run a user's Python file and return its EXPERIMENT."""
     found = value_of(path, "EXPERIMENT")
     if not isinstance(found, Experiment):
-        raise ValueError(f"{path} has no EXPERIMENT, a poise.running.experiment.Experiment")
+        raise ValueError(f"{path} must define EXPERIMENT, a poise.running.experiment.Experiment")
     return found
 
 
 def sweep_from_file(path: Path) -> Sweep:
-    """SWEEP of a user's own Python file, which is run for it."""
+    """Run a user's Python file and return its SWEEP."""
     found = value_of(path, "SWEEP")
     if not isinstance(found, Sweep):
-        raise ValueError(f"{path} has no SWEEP, a poise.running.sweep.Sweep")
+        raise ValueError(f"{path} must define SWEEP, a poise.running.sweep.Sweep")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Trunks: the beginning that methods have in common."""
+"""Trunks: the first epochs that several methods share."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from poise.schedules import as_schedule
 
 
 def trunk_lengths(experiment: Experiment, images: int) -> dict[str, list[int]]:
-    """Per method the whole epochs after which methods that begin alike leave the trunk, up to where it does itself:
-    where it switches on, or the last of its company does. Each part goes on from the one before, so that any two
-    methods share all that they have in common, whoever is trained first."""
+    """For each method, the epochs at which methods leave the trunk that they share with it, in ascending order.
+
+    A method leaves where it switches on, or where the last method that shares its beginning does. Each part continues
+    the previous one, so that any two methods share all common epochs, in whatever order they are trained.
+    """
     quiet_for = {each.name: quiet_epochs(experiment, each, images) for each in experiment.methods}
     lengths = {}
     for method in experiment.methods:
@@ -30,20 +32,20 @@ def trunk_lengths(experiment: Experiment, images: int) -> dict[str, list[int]]:
 
 
 def shared_folder(store: Path, experiment: Experiment, decides: Any, seed: int) -> Path:
-    """The folder of all that is trained alike: what decides the weights, in this task, network and plan."""
+    """The folder of everything with the same training: what decides the weights, in this task, network and plan."""
     data = getattr(experiment.task, "training", experiment.task)
     digest = sha256(repr((data, experiment.network, experiment.plan, decides)).encode()).hexdigest()[:12]
     return store / digest / f"seed-{seed:02d}"
 
 
 def quiet_epochs(experiment: Experiment, method: Method, images: int) -> int:
-    """The whole epochs before a method switches on."""
+    """The number of complete epochs before a method switches on."""
     steps = images // experiment.plan.batch_size
     return quiet_steps(method.objective, experiment.plan.epochs * steps) // steps
 
 
 def quiet_steps(objective: Any, total: int) -> int:
-    """The steps, from the first on, in which an objective is its quiet one."""
+    """The number of steps, from the first on, in which an objective equals its quiet form."""
     if objective == quiet(objective):
         return total
     schedule = as_schedule(weight_of(objective))
@@ -51,12 +53,12 @@ def quiet_steps(objective: Any, total: int) -> int:
 
 
 def beginning(method: Method) -> tuple[Any, Any]:
-    """What decides how a method begins: its augmentation, and its objective while the weight is 0."""
+    """What determines how a method begins: its augmentation, and its objective while the weight is 0."""
     return method.augment, quiet(method.objective)
 
 
 def quiet(objective: Any) -> Any:
-    """What an objective is while its weight is 0: XE, or XE inside what is around it."""
+    """The form of an objective while its weight is 0: XE, or XE inside its wrapper."""
     inner = getattr(objective, "objective", None)
     if inner is not None:
         return replace(objective, objective=quiet(inner))

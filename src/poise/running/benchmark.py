@@ -1,9 +1,9 @@
-"""What the engine saves: epochs of XE and FCL by the engine, and by a plain eager loop, in one run on one machine.
+"""Benchmark of the engine: epochs of XE and FCL by the engine and by a plain eager loop, in one run on one machine.
 
 The plain loop is what a careful user writes: batches of tensors on the device, autocast, the same memory layout, cuDNN
-tuned; FCL with a pass of its own for the utility and a forward each for x, near and far.
+tuned; FCL with a separate pass for the utility and one forward each for x, near and far.
 
-Where a network can be one of a fleet, ten seeds at once are timed too: an epoch's seconds, divided by ten.
+For a network that supports fleets, ten seeds at once are timed too: an epoch's seconds, divided by ten.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from poise.training.plan import SGD, Adam, Plan, in_layout
 
 @dataclass(frozen=True)
 class Case:
-    """A network on images of its shape; `fleet` says how many of them are trained as one, 1 if they cannot be."""
+    """A network on images of its shape; `fleet` is the number of networks trained together, 1 if not supported."""
 
     name: str
     build: Callable[[], nn.Module]
@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of an epoch, and the share of them in which a GPU was at work, where that was measured."""
+    """The seconds of an epoch, and the fraction of them in which a GPU was busy, if measured."""
 
     objective: str
     way: str
@@ -85,7 +85,7 @@ CASES = {
 
 
 def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -> Iterator[Timing]:
-    """Each as it is measured; `share` of the images for slow machines."""
+    """Yield each timing as it is measured; `share` reduces the images for slow machines."""
     count = int(case.images * share)
     generator = torch.Generator(device).manual_seed(0)
     images = torch.randint(0, 256, (count, *case.shape), dtype=torch.uint8, device=device, generator=generator)
@@ -104,7 +104,7 @@ def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -
 
 
 def _timed(epoch: Callable[[int], object], device: torch.device, epochs: int) -> float:
-    """Seconds of an epoch; the first one, with compiling and capturing, is left out."""
+    """The seconds of an epoch, without the first one, which compiles and captures."""
     epoch(0)
     _wait(device)
     begun = time.perf_counter()
@@ -132,11 +132,13 @@ def _as_fleet(case: Case, device: torch.device, data: DeviceLoader, objective: A
 
 
 def _busy(epoch: Callable[[int], object], device: torch.device) -> float | None:
-    """The share of an epoch's time that its kernels take; None without a GPU."""
+    """The fraction of an epoch's time that its kernels take; None without a GPU."""
     if device.type != "cuda":
         return None
     activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities, acc_events=True) as seen:  # without, torch warns of cycles
+    with torch.profiler.profile(
+        activities=activities, acc_events=True
+    ) as seen:  # without acc_events, torch warns about cycles
         begun = time.perf_counter()
         epoch(1)
         _wait(device)
@@ -163,12 +165,12 @@ def _plainly(case: Case, device: torch.device, data: DeviceLoader, loss: Any) ->
 
 
 def plain_xe(model: Any, x: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy as one writes it."""
+    """Cross-entropy as a user writes it."""
     return F.cross_entropy(model(x), y)
 
 
 def plain_fcl(fcl: FCL) -> Callable[[Any, Tensor, Tensor], Tensor]:
-    """FCL with a pass of its own for the utility, and a forward each for x, near and far."""
+    """FCL with a separate pass for the utility, and one forward each for x, near and far."""
 
     def loss(model: Any, x: Tensor, y: Tensor) -> Tensor:
         image = x.detach().requires_grad_()

@@ -1,4 +1,4 @@
-"""What an experiment is: a task, a network, a plan and methods to compare. Its `repr` is its configuration."""
+"""Experiments: a task, a network, a plan and the methods to compare. Its `repr` is its configuration."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from poise.training.plan import Plan
 
 
 class TaskRecipe(Protocol):
-    """Makes a task. One with a `training` says what of it decides the weights: experiments that agree share models."""
+    """Makes a task. `training`, if present, is the part that decides the weights: experiments that agree in it share
+    models.
+    """
 
     def __call__(self) -> Task: ...
 
 
 class Measures(Protocol):
-    """What else to know of a trained model, by name."""
+    """Further measures of a trained model, by name."""
 
     def __call__(self, model: nn.Module, task: Task) -> dict[str, float]: ...
 
 
 @dataclass(frozen=True, repr=False)
 class Build:
-    """A network to be: Build(LeNet, num_classes=15) prints and, called, builds LeNet(num_classes=15)."""
+    """A network to build: Build(LeNet, num_classes=15) prints like this; calling it builds the network."""
 
     network: Callable[..., nn.Module]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -62,13 +64,13 @@ class Method:
 
     @property
     def folder(self) -> str:
-        """Its name as that of a folder: "PG+FCL" becomes pg-fcl."""
+        """The name as a folder name: "PG+FCL" becomes pg-fcl."""
         return re.sub(r"(?:[^\w.]|_)+", "-", self.name.lower()).strip("-")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run, its seed apart: two runs may stand in one row if these print alike."""
+    """One run without its seed: two runs belong to the same row if these print alike."""
 
     task: TaskRecipe
     network: Build
@@ -78,17 +80,17 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table to be.
+    """The definition of a table.
 
-    groups    methods that are compared with each other, the first of each with the others.
+    groups    methods that are compared with each other: the first of each group with the others.
     details   further tables, {title: columns}, each corrected for its own columns.
     paper     {method: {column: (mean, std)}}; a std that is not given is None.
     overlaps  {method: corruptions that its training resembles}.
-    measures  more scores of a trained model than its accuracies; where it may not be tested, the task has no tests.
+    measures  further scores of a trained model besides its accuracies; if it may not be tested, the task has no tests.
     watch     what to measure after every epoch, for the log.
-    exhibits  what a run leaves beside its record for figures, {name: content of name.json}.
-    testing   False for a study that helps to choose: it sees the task's validations and no test set.
-    frontier  two columns that pull apart; methods called "NAME SETTING" are then curves over them.
+    exhibits  files that a run saves next to its record for figures, {name: content of name.json}.
+    testing   False for a study that helps to choose: it uses the task's validations and no test set.
+    frontier  two columns that trade off; methods called "NAME SETTING" are then curves over them.
     reference whose errors the mean corruption error divides by, one of `REFERENCE_ERRORS`, if any.
     """
 
@@ -117,20 +119,24 @@ class Experiment:
         require_folder_name("an experiment", self.name)
         _require_free("an experiment", self.name)
         if not self.methods:
-            raise ValueError(f"{self.name} has no method: it needs one at least")
+            raise ValueError(f"the experiment {self.name!r} has no methods: it needs at least one")
         folders = [method.folder for method in self.methods]
         for method in self.methods:
             _require_free("a method", method.folder)
             if folders.count(method.folder) > 1 or not method.folder.strip("."):
-                raise ValueError(f"the method {method.name!r} needs a name whose letters and digits no other has")
+                raise ValueError(
+                    f"the method {method.name!r} needs a name that differs from all others in its letters and digits"
+                )
         names = [method.name for method in self.methods]
         unknown = {name for group in self.groups for name in group} - set(names)
         if len(set(names)) < len(names) or unknown:
-            raise ValueError(f"methods must have names of their own, and groups name methods: {names}, {unknown}")
+            raise ValueError(f"methods must have distinct names, and groups must name methods: {names}, {unknown}")
 
     @property
     def by_class(self) -> set[str]:
-        """The tests whose counts per class are worth keeping: those that are a column of their own, or parts of one."""
+        """The tests whose counts per class are saved: those that are a column alone, or part of a column of some
+        classes.
+        """
         parts = [column for columns in self.details.values() for column in columns if column.classes]
         return {
             name for column in (*self.columns, *parts) for name in column.of if len(column.of) == 1 or column.classes
@@ -139,7 +145,7 @@ class Experiment:
     def runs(
         self, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
     ) -> list[tuple[Method, int]]:
-        """Methods x seeds: all of them, or these."""
+        """Methods x seeds: all of them, or the given ones."""
         chosen = [method for method in self.methods if methods is None or method.name in methods]
         return [(method, seed) for method in chosen for seed in (range(self.seeds) if seeds is None else seeds)]
 
@@ -172,9 +178,9 @@ def _plain(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
     return [{key: value for key, value in asdict(column).items() if value} for column in columns]
 
 
-_TAKEN = ("fleets", "models", "sweeps")  # folders that runs keep beside those of methods and experiments
+_TAKEN = ("fleets", "models", "sweeps")  # folders next to those of methods and experiments
 
 
 def _require_free(kind: str, folder: str) -> None:
     if folder.lower() in _TAKEN:
-        raise ValueError(f"{kind} is called {folder!r}, which is a folder of ours: choose another name")
+        raise ValueError(f"{kind} is called {folder!r}, a folder name that Poise uses itself: choose another name")

@@ -1,4 +1,4 @@
-"""What a run says while it trains: a JSON line per epoch, and TensorBoard if asked."""
+"""Training logs: progress events, a JSON line per epoch, and TensorBoard on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Event:
-    """What the runner tells while it works: "training", the run, and more about it in `detail`."""
+    """A progress event: what the runner is doing ("training"), the run, and more in `detail`."""
 
     method: str
     seed: int
@@ -32,7 +32,7 @@ Listener = Callable[[Event], None]
 
 
 def notes(folder: Path, for_tensorboard: bool) -> Callable[[list[Entry]], None]:
-    """Writes what there is to write after an epoch."""
+    """A function that writes the logs after an epoch."""
     writers = [json_lines(folder), *([tensorboard(folder)] if for_tensorboard else [])]
 
     def write(log: list[Entry]) -> None:
@@ -43,7 +43,7 @@ def notes(folder: Path, for_tensorboard: bool) -> Callable[[list[Entry]], None]:
 
 
 def json_lines(folder: Path) -> Callable[[list[Entry]], None]:
-    """Writes log.jsonl: all epochs so far when a run begins or goes on, then a line each."""
+    """A function that writes log.jsonl: all epochs so far when a run starts or continues, then one line each."""
     path, written = folder / "log.jsonl", 0
 
     def write(log: list[Entry]) -> None:
@@ -56,7 +56,7 @@ def json_lines(folder: Path) -> Callable[[list[Entry]], None]:
 
 
 def tensorboard(folder: Path) -> Callable[[list[Entry]], None]:
-    """Writes the last epoch's numbers for TensorBoard."""
+    """A function that writes the last epoch's numbers for TensorBoard."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError:

@@ -1,9 +1,10 @@
-"""What a sweep is: a method of an experiment, and lists of values for some of its fields.
+"""Sweeps: a method of an experiment, and lists of values for some of its fields.
 
     Sweep(EXPERIMENT, "FCL", {"objective.weight.peak": (1e-4, 1e-3), "objective.select.k": (128, 256)})
 
-A path starts at the method (`objective`, `augment`) or at the experiment (`plan`, `network`, `task`) and goes from
-field to field; places of a tuple are numbers: `augment.parts.1.size`. A trial is the recipe with a value at every path.
+A path starts at the method (`objective`, `augment`) or at the experiment (`plan`, `network`, `task`) and continues from
+field to field; elements of a tuple are numbers: `augment.parts.1.size`. A trial is the recipe with a value at every
+path.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ VALIDATION = "validation"
 
 @dataclass(frozen=True)
 class Sweep:
-    """Which values to try.
+    """The values to try.
 
     choices  {path: values}.
-    score    what decides, its mean if there are several: "validation" or names of the task's validations, no tests.
+    score    what decides, or several whose mean decides: "validation" or names of the task's validations, not tests.
     seeds    runs per trial.
     """
 
@@ -38,35 +39,35 @@ class Sweep:
     def __post_init__(self) -> None:
         require_known("method", self.method, [method.name for method in self.experiment.methods])
         if not self.choices or not self.score or self.seeds < 1:
-            raise ValueError("a sweep needs choices, something to score and at least one seed")
+            raise ValueError("a sweep needs choices, a score and at least one seed")
         for path, values in self.choices.items():
             if not isinstance(values, tuple) or not values:
                 raise ValueError(f"{path}: {values!r} must be a tuple of at least one value")
             if len({repr(value) for value in values}) < len(values):
-                raise ValueError(f"{path}: {values!r} has a value twice")
+                raise ValueError(f"{path}: {values!r} contains a value twice")
             for value in values:
                 replaced(self.recipe, path, value)
 
     def __len__(self) -> int:
-        """How many trials there can be."""
+        """The number of possible trials."""
         return prod(len(values) for values in self.choices.values())
 
     @property
     def recipe(self) -> Recipe:
-        """What all trials start from."""
+        """The recipe that all trials start from."""
         return self.experiment.recipe(next(each for each in self.experiment.methods if each.name == self.method))
 
     def ends(self) -> Sweep:
-        """A quick version: the two ends of every list, one seed."""
+        """A quick version: the first and last value of every list, one seed."""
         ends = {path: (values[0], values[-1]) if len(values) > 1 else values for path, values in self.choices.items()}
         return replace(self, choices=ends, seeds=1)
 
     def labels(self) -> dict[str, list[str]]:
-        """The values as they are written down: by their repr."""
+        """The values as they are stored: by their repr."""
         return {path: [repr(value) for value in values] for path, values in self.choices.items()}
 
     def trial(self, name: str, labels: Mapping[str, str]) -> Experiment:
-        """The experiment with these values in its method, under a name of its own."""
+        """The experiment with these values in its method, under its own name."""
         recipe = self.recipe
         for path, values in self.choices.items():
             recipe = replaced(recipe, path, next(value for value in values if repr(value) == labels[path]))
@@ -77,7 +78,7 @@ class Sweep:
 
 
 def replaced(recipe: Recipe, path: str, value: Any) -> Recipe:
-    """The recipe with another value at a path; a ValueError that names the fields there are if there is none."""
+    """The recipe with another value at a path; ValueError, which names the existing fields, for an unknown path."""
     start = path.split(".")[0]
     whole = f"method.{path}" if start in {field.name for field in fields(Method)} - {"name"} else path
     if start in ("method", "name"):
@@ -119,7 +120,7 @@ def _lacks(held: Any, name: str, parts: dict[str, Any]) -> str:
     if isinstance(held, Recipe):
         return "a path starts with objective, augment, plan, network or task"
     if not parts:
-        return f"{held!r} has no fields, so no {name!r}"
+        return f"{held!r} has no fields, so {name!r} does not exist"
     near = get_close_matches(name, parts, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(parts)}"
     return f"{type(held).__name__} has no {name!r}: {hint}"

@@ -1,1 +1,1 @@
-"""How a model is trained."""
+"""Training: plans, steps, the loop and its checkpoints."""

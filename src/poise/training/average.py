@@ -1,8 +1,8 @@
-"""An average of the weights over the steps, which often classifies better than the last ones.
+"""The average of the weights over the steps, which often classifies better than the last weights.
 
-    a ← decay · a + (1 - decay) · w      after every step, from the first weights on
+    a ← decay · a + (1 - decay) · w      after every step, starting from the initial weights
 
-What the first weights leave in it is decay ** steps: nothing, after some thousand steps.
+The initial weights contribute decay ** steps, which is negligible after some thousand steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 
 class Average:
-    """The average of a model's weights; everything else, such as running statistics, stays the model's own."""
+    """The average of a model's weights; everything else, such as running statistics, remains the model's own."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self._decay = decay
@@ -24,18 +24,18 @@ class Average:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Move towards the weights of this step."""
+        """Move the average towards the current weights."""
         torch._foreach_lerp_(list(self.tensors.values()), list(self._weights.values()), 1 - self._decay)
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from an average that was kept."""
+        """Continue from a saved average."""
         for name, tensor in self.tensors.items():
             tensor.copy_(tensors[name])
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model has the average for its weights inside; its own come back."""
+        """Use the average as the model's weights inside, and restore its own weights afterwards."""
         own = [weight.detach().clone() for weight in self._weights.values()]
         self.give()
         try:
@@ -47,11 +47,11 @@ class Average:
 
     @torch.no_grad()
     def give(self) -> None:
-        """The average becomes the model's weights."""
+        """Copy the average into the model's weights."""
         for name, weight in self._weights.items():
             weight.copy_(self.tensors[name])
 
     def snapshot(self) -> Callable[[], None]:
-        """A function that brings the average of now back, in place."""
+        """A function that restores the current average, in place."""
         held = {name: tensor.clone() for name, tensor in self.tensors.items()}
         return lambda: self.load(held)

@@ -1,16 +1,17 @@
-"""Batch norm over the batches of all processes, so that several with a part each see what one would see with the whole.
+"""Batch norm over the batches of all processes, equal to that of one process with the whole batch.
 
     mean = sum over all processes of sum x / n,    var = sum over all processes of sum (x - mean)^2 / n
 
-Perturbed views on running statistics ask nothing of the others. torch's own runs on a GPU; on a CPU the formula does.
+Perturbed views on running statistics need no communication. GPUs use torch's implementation, CPUs this formula.
 
-Axes: B examples of this process, C channels, * places; n = world_size * B * places.
+Axes: B examples of this process, C channels, * positions; n = world_size * B * positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +22,10 @@ from poise.errors import TrainingError
 
 
 class SyncBatchNorm(_BatchNorm):
-    """The one for a CPU, which torch's refuses; every process must bring the same number of examples."""
+    """Synchronised batch norm for CPUs, which torch's does not support; every process needs equal batch sizes."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [B, C, *], normalised channel by channel."""
+        """x [B, C, *], normalised for each channel."""
         if not self.training or world_size() == 1:
             return super().forward(x)
         axes, shape = [0, *range(2, x.ndim)], (1, -1, *(1,) * (x.ndim - 2))
@@ -39,23 +40,23 @@ class SyncBatchNorm(_BatchNorm):
         return scaled.to(x.dtype)
 
     def _check_input_dim(self, x: Tensor) -> None:
-        """Any shape: the batch norm that this one stands for has said what it wants."""
+        """Accept any shape: the original batch norm has checked it."""
 
     @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, count: int) -> None:
-        """Move the running statistics as nn.BatchNorm does: with the unbiased variance."""
+        """Update the running statistics as nn.BatchNorm does, with the unbiased variance."""
         if not self.track_running_stats or self.running_mean is None or self.running_var is None:
             return
-        assert self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1)
-        share = 1 / int(self.num_batches_tracked) if self.momentum is None else self.momentum
+        counter = cast(Tensor, self.num_batches_tracked)
+        counter.add_(1)
+        share = 1 / int(counter) if self.momentum is None else self.momentum
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
         self.running_var.lerp_((var * count / (count - 1)).to(self.running_var.dtype), share)
 
 
 @contextmanager
 def synchronised(model: nn.Module) -> Iterator[None]:
-    """The model's batch norms over all processes inside; its own come back, with the weights and statistics of then."""
+    """Synchronise the model's batch norms inside; afterwards restore the original modules, with the updated tensors."""
     places = [
         (parent, name, child)
         for parent in model.modules()
@@ -63,7 +64,7 @@ def synchronised(model: nn.Module) -> Iterator[None]:
         if isinstance(child, _BatchNorm) and not isinstance(child, nn.SyncBatchNorm)
     ]
     if not any(isinstance(module, _BatchNorm) for module in model.modules()):
-        raise TrainingError("sync_batch_norm=True: the network has no batch norm, so leave it out of the plan")
+        raise TrainingError("sync_batch_norm=True needs a network with batch norm: leave it out of the plan")
     try:
         for parent, name, child in places:
             setattr(parent, name, _over_all(child))
@@ -75,7 +76,7 @@ def synchronised(model: nn.Module) -> Iterator[None]:
 
 
 def _over_all(norm: _BatchNorm) -> _BatchNorm:
-    """The same batch norm over all processes: its tensors are shared, not copied."""
+    """The same batch norm, synchronised over all processes: its tensors are shared, not copied."""
     kind = nn.SyncBatchNorm if any(tensor.is_cuda for tensor in norm.state_dict().values()) else SyncBatchNorm
     made = kind(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
     made._parameters, made._buffers, made.training = norm._parameters, norm._buffers, norm.training

@@ -1,21 +1,18 @@
-"""How a training step runs: plainly anywhere, and on a GPU as one CUDA graph, compiled if the plan says so.
+"""The engine: runs training steps eagerly on any device, or on a GPU as one CUDA graph, optionally compiled.
 
-An epoch is a pure function of the weights, the optimizer's state and (seed, epoch): the order of the rows, the
-augmentation and the objective's noise are drawn from generators that are seeded anew for every epoch. So nothing but
-weights and optimizer needs to be kept to go on, and a branch of a run sees what the whole run would have seen. A long
-epoch, of a streamed set, has stretches that are seeded anew likewise: a run can go on from the beginning of each.
+An epoch is a pure function of the weights, the optimizer's state and (seed, epoch): generators that are reseeded for
+every epoch draw the order of the rows, the augmentation and the objective's noise. Weights and optimizer are therefore
+enough to continue a run, and a branch of a run draws the same numbers as the whole run. A long epoch of a streamed set
+is divided into stretches that are reseeded in the same way: a run can continue from the beginning of each.
 
-A graph holds the data's augmentation, the objective, the optimizer and the average of the weights. What changes from
-step to step lies in tables on the device (rows, learning rate, weight), which the graph reads at a counter that it
-moves on itself: a step costs the host one call. There is one graph for the steps in which the weight is 0 and one for
-the others, for every width of a batch; they share their memory, since nothing but weights goes from one to the next.
+A graph contains the data's augmentation, the objective, the optimizer and the average of the weights. Values that
+change from step to step (rows, learning rate, weight) are in tables on the device. The graph reads them at a counter
+that it advances itself, so that a step costs the host one call. There is one graph for the steps in which the weight is
+0 and one for the others, for every width of a batch; they share their memory, since only weights pass from one to the
+next.
 
-Tables on the device: what changes from step to step, read by a step at a counter that it moves on itself.
-
-TrainStep: a model and its objective as one module, the thing to wrap in DistributedDataParallel.
-
-An objective runs the model several times and takes a gradient in between. Inside one forward of a wrapped TrainStep,
-all of that is one pass to DDP:
+TrainStep is a model and its objective as one module, for DistributedDataParallel. An objective runs the model several
+times and takes a gradient in between. Inside one forward of a wrapped TrainStep, all of that is one pass to DDP:
 
     step = DistributedDataParallel(TrainStep(model, objective))
     step(x, y, number).total.backward()
@@ -47,7 +44,7 @@ _MOST_PARTS = 4
 
 
 class Tables:
-    """What changes from step to step, and what a step leaves, on the device; a counter says which step it is."""
+    """The inputs and results of every step, on the device; a counter selects the current step."""
 
     def __init__(self, steps: int, batch: int, replicas: int, device: torch.device) -> None:
         self.rows = torch.zeros(steps, batch, dtype=torch.int64, device=device)
@@ -62,16 +59,16 @@ class Tables:
         self.counter.zero_()
 
     def go_on(self, done: Tensor) -> None:
-        """From the step after those whose parts these are."""
+        """Continue with the step after those whose loss parts are given."""
         self.log[: len(done)] = done.to(self.log.device)
         self.counter.fill_(len(done))
 
     def now(self, table: Tensor) -> Tensor:
-        """The row of this step."""
+        """The row of the current step."""
         return table.index_select(0, self.counter)[0]
 
     def note(self, parts: Iterable[Tensor | float]) -> None:
-        """Write down the parts of a loss, and go on to the next step."""
+        """Store the parts of a loss and advance to the next step."""
         replicas = self.log.shape[2]
         values = [torch.as_tensor(part, device=self.log.device).float().expand(replicas) for part in parts]
         values += [self.log.new_zeros(replicas)] * (_MOST_PARTS - len(values))
@@ -104,12 +101,12 @@ class TrainStep(nn.Module):
 
 
 def over_processes(step: TrainStep) -> nn.Module:
-    """A step wrapped in DDP, whose buckets are settled: the same after every start.
+    """Wrap a step in DDP, with buckets that are the same after every start.
 
-    DDP lays its buckets out once more after its first backward pass, in the order in which the gradients came. What
-    more than two processes add up depends on that layout in the last bit, so a run that goes on would end beside one
-    that never stopped. Here the first pass is over before a run begins: it touches every weight, in the order of the
-    model, and changes none.
+    DDP lays out its buckets again after its first backward pass, in the order in which gradients arrive. With more than
+    two processes, the last bit of a sum depends on that layout, so a continued run would differ from an uninterrupted
+    one. This function therefore runs the first pass before training: it touches every weight, in the model's order, and
+    changes none.
     """
 
     def touch() -> Any:
@@ -128,7 +125,7 @@ _WARM_UP = 3
 
 @dataclass(frozen=True, eq=False)
 class LiveWeight:
-    """A schedule that answers with a tensor: the weight of the step that the graph is at."""
+    """A schedule that returns a tensor: the weight of the graph's current step."""
 
     tables: Tables
 
@@ -137,7 +134,7 @@ class LiveWeight:
 
 
 class Engine:
-    """Runs the epochs of one model; see the module's text."""
+    """Runs the epochs of one model; see the module's docstring."""
 
     def __init__(
         self,
@@ -158,7 +155,7 @@ class Engine:
         self._tables = Tables(len(data), self._local_size(), data.replicas, self.device)
         self._replays: dict[tuple[bool, int], torch.cuda.CUDAGraph] = {}
         self._memory = torch.cuda.graph_pool_handle() if self._captures else None
-        # Of its own, for all graphs: the matrix library keeps memory per stream, and torch may free it with any graph.
+        # One stream for all graphs: the matrix library keeps memory per stream, which torch may free with any graph.
         self._side: Any = torch.cuda.Stream(self.device) if self._captures else None  # type: ignore[no-untyped-call]
         self._names: dict[bool, list[str]] = {}
 
@@ -169,10 +166,10 @@ class Engine:
         pause: Callable[[int], None] = lambda batch: None,
         done: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Train for an epoch; the parts of the loss at each step, {name: [steps]}, on the CPU.
+        """Train for an epoch; returns the parts of the loss at each step, {name: [steps]}, on the CPU.
 
-        A fleet has [steps, R] of them. `pause` is called before every stretch but the first; `done` is what `so_far`
-        gave then, to go on from there.
+        For a fleet they are [steps, R]. `pause` is called before every stretch except the first; `done` is the result
+        of `so_far` at that point, to continue from there.
         """
         self._model.train()
         steps = range(number * len(self._data), (number + 1) * len(self._data))
@@ -181,7 +178,9 @@ class Engine:
         rows, widths = self._begin(number, steps, weights, done)
         for batch, _ in zip(range(start, len(steps)), self._data.feed(number, rows, start), strict=False):
             if batch % self._data.stretch == 0 and batch > 0:
-                as_first(self._model.buffers())  # batch norms saw a part of the data each; the first one's count
+                as_first(
+                    self._model.buffers()
+                )  # each process's batch norms saw a part of the data; keep the first one's
                 self._seed(number, batch // self._data.stretch)
                 if batch > start:
                     pause(batch)
@@ -192,11 +191,11 @@ class Engine:
         return self._by_name(mean_over_processes(self._tables.log).to("cpu", copy=True), names)
 
     def parts(self, log: Tensor) -> dict[str, Tensor]:
-        """What `so_far` gave, by name."""
+        """The result of `so_far`, by name."""
         return self._by_name(log, max(self._names.values(), key=len))
 
     def so_far(self, batch: int) -> Tensor:
-        """The parts of the loss before a batch [batch, parts, R], on the CPU; asked for by all processes."""
+        """The parts of the loss before a batch [batch, parts, R], on the CPU; every process must call this."""
         return mean_over_processes(self._tables.log[:batch]).to("cpu", copy=True)
 
     def _by_name(self, log: Tensor, names: list[str]) -> dict[str, Tensor]:
@@ -205,7 +204,7 @@ class Engine:
 
     @property
     def description(self) -> str:
-        """In words, for the record."""
+        """A description for the record."""
         compiled = ["compiled"] if self._plan.compile and self.device.type == "cuda" else []
         captured = ["CUDA graph"] if self._captures else ["eager"]
         together = [f"{world_size()} processes", *(["synchronised batch norm"] if self._plan.sync_batch_norm else [])]
@@ -227,7 +226,9 @@ class Engine:
     def _begin(
         self, number: int, steps: range, weights: list[float], done: Tensor | None
     ) -> tuple[Tensor, tuple[int, ...]]:
-        """All that is drawn and scheduled for an epoch, each process with its part of every batch; rows and widths."""
+        """Draw and schedule everything for an epoch, each process with its part of every batch; returns rows and
+        widths.
+        """
         batches = self._data.batches(number)
         rows = batches.rows.view(len(steps), world_size(), -1)[:, rank()]
         self._tables.fill(rows, [self._plan.learning_rate(step) for step in steps], weights)
@@ -250,7 +251,7 @@ class Engine:
         self._replays[quiet, width].replay()
 
     def _plainly(self, quiet: bool, width: int, step: int) -> None:
-        """One step, at the tables' counter."""
+        """Run one step eagerly, at the tables' counter."""
         tables = self._tables
         x, y = self._data.batch(tables.now(tables.rows), self._augmenting, width)
         for group in self._optimizer.param_groups:
@@ -270,7 +271,7 @@ class Engine:
         tables.note(loss.parts.values())
 
     def _captured(self, quiet: bool, width: int, step: int) -> torch.cuda.CUDAGraph:
-        """A graph of one step, after a few that warm it up on the same stream."""
+        """Capture a graph of one step, after some warm-up steps on the same stream."""
         live = self._objective if quiet else with_weight(self._objective, LiveWeight(self._tables))
         self._step, graph, side = TrainStep(self._model, live), torch.cuda.CUDAGraph(), self._side
         with self._undone() as again:
@@ -278,18 +279,18 @@ class Engine:
             with torch.cuda.stream(side):
                 for _ in range(_WARM_UP):
                     self._plainly(quiet, width, step)
-                    again()  # a width may first come up in the last step of an epoch, and the tables end there
+                    again()  # a width may first occur in the last step of an epoch, where the tables end
             torch.cuda.current_stream(self.device).wait_stream(side)
             graph.register_generator_state(self._augmenting)
-            with _uncollected(), torch.cuda.graph(graph, pool=self._memory, stream=side):
+            with _without_garbage_collection(), torch.cuda.graph(graph, pool=self._memory, stream=side):
                 self._plainly(quiet, width, step)
         return graph
 
     @contextmanager
     def _undone(self) -> Iterator[Callable[[], None]]:
-        """Steps inside leave no trace: weights, optimizer, average, counter and draws come back, in place.
+        """Undo the steps inside: restore weights, optimizer, average, counter and random states, in place.
 
-        What it gives brings the counter alone back.
+        Yields a function that restores the counter alone.
         """
         again = self._tables.snapshot()
         undo = [_snapshot(self._model, self._optimizer), again]
@@ -303,8 +304,8 @@ class Engine:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage is collected inside: an old graph that is freed in the middle of a capture would spoil it."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Disable garbage collection inside: freeing an old graph during a capture would invalidate the capture."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -321,7 +322,7 @@ def _default_generator(device: torch.device) -> torch.Generator:
 
 
 def _snapshot(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
-    """A function that brings weights, statistics and the optimizer's state back, in place."""
+    """A function that restores weights, statistics and the optimizer's state, in place."""
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     states = {
         parameter: {name: value.clone() for name, value in state.items() if isinstance(value, Tensor)}

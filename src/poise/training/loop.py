@@ -1,10 +1,10 @@
-"""fit: one loop for every experiment.
+"""fit: the training loop of every experiment.
 
-    epoch after epoch: train, look for losses that are not finite, write down, keep a checkpoint
+    for every epoch: train, check that losses are finite, log, save a checkpoint
 
-Where epochs are long, of a streamed set, checkpoints are kept between their stretches, too. A run that stops anywhere
-goes on from its last checkpoint and ends as if it had never stopped: on a CPU bit by bit, on a GPU up to the order in
-which its kernels add.
+Long epochs of streamed sets also save checkpoints between their stretches. A run that stops anywhere continues from its
+last checkpoint and ends as if it had never stopped: bit-identical on a CPU, and on a GPU up to the order in which its
+kernels add.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from poise.training.plan import Plan
 
 @dataclass(frozen=True)
 class Now:
-    """Where a run stands, for whoever shows progress."""
+    """The current state of a run, for progress displays."""
 
     epoch: int
     epochs: int
@@ -48,8 +48,9 @@ class Now:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a run came to: an entry per epoch, its seconds, how the steps were run, the epochs of its trunk, and the
-    bytes that it took on a GPU."""
+    """The result of a run: an entry per epoch, its seconds, how its steps ran, the number of epochs of its trunk, and
+    its peak GPU memory in bytes.
+    """
 
     log: list[Entry]
     seconds: float
@@ -59,8 +60,9 @@ class Fit:
 
 
 class Begun(NamedTuple):
-    """What a run goes on with: its log, seconds and peak of memory so far, how many epochs were those of a trunk, and
-    the parts of the loss in an epoch that was begun."""
+    """The state that a run continues with: its log, seconds and peak memory so far, the number of epochs of a trunk,
+    and the loss parts of a partial epoch.
+    """
 
     log: list[Entry]
     seconds: float = 0.0
@@ -85,16 +87,16 @@ def fit(
     warn: Callable[[str], None] = lambda sentence: None,
     note: Callable[[list[Entry]], None] = lambda log: None,
 ) -> Fit:
-    """Train a model in place; where the plan averages weights, it ends with the average.
+    """Train a model in place; if the plan averages weights, the model ends with the average.
 
-    folder      keeps checkpoints, and holds those of an earlier run to go on with.
-    branch      the checkpoint to begin with where the folder has none: the end of a shared trunk.
+    folder      receives checkpoints; the run continues from the newest one in it.
+    branch      the checkpoint to start from if the folder has none: the end of a shared trunk.
     until       stop after this epoch instead of the plan's last.
-    validate    called after each epoch; its entries go into the log.
+    validate    called after each epoch; its entries are added to the log.
     keep_every  seconds between checkpoints; the last epoch always has one.
-    deadline    a time.monotonic() after which no epoch or stretch begins: a checkpoint is kept, and OutOfTime raised.
-    warn        told about damaged checkpoints.
-    note        given the log after every epoch.
+    deadline    a time.monotonic() after which no epoch or stretch begins: saves a checkpoint and raises OutOfTime.
+    warn        called with a message about each damaged checkpoint.
+    note        called with the log after every epoch.
     """
     begun, last = time.monotonic(), plan.epochs if until is None else until
     optimizer = plan.optimizer(model.parameters(), data.labels.device)
@@ -130,23 +132,27 @@ def _resumed(
     warn: Callable[[str], None],
     data: Loader,
 ) -> Begun:
-    """What the newest checkpoint tells, with the weights of then. What was found damaged then, the data know again."""
+    """The state in the newest checkpoint, after loading its weights. The data again know the damaged examples found so
+    far.
+    """
     own = None if folder is None else newest(folder, warn)
     found = own or branch
     if not agreed(None if found is None else found.facts.get("sha256")):
-        raise TrainingError(f"the processes find different checkpoints in {folder}: let all nodes share the folder")
+        raise TrainingError(f"the processes find different checkpoints in {folder}: use a folder that all nodes share")
     if found is None:
         return Begun([])
     processes = found.facts["processes"]
     if processes != world_size():
-        raise TrainingError(f"the run was started by {processes} processes, not {world_size()}: continue with as many")
+        raise TrainingError(
+            f"the run was started with {processes} processes, not {world_size()}: continue with {processes}"
+        )
     restore(found, model, optimizer, average)
     data.damaged.update({Path(path): str(why) for path, why in found.facts.get("damaged", {}).items()})
     log, begun = list(found.facts["log"]), found.facts.get("begun")
     if begun is not None and found.facts.get("order") != order_of(data, len(log)):
         raise TrainingError(
-            f"epoch {len(log) + 1} was begun in another order, on other data or another form of them: bring them back, "
-            f"or remove checkpoint-{len(log) + 1:04d}-* from {folder} to begin it again"
+            f"epoch {len(log) + 1} was started in another order, or on other or differently stored data: restore them, "
+            f"or delete checkpoint-{len(log) + 1:04d}-* from {folder} to start the epoch again"
         )
     trunk = len(log) if own is None else int(found.facts.get("trunk", 0))
     parts = None if begun is None else torch.tensor(begun)
@@ -188,7 +194,9 @@ def _train(
 
 
 def means(parts: dict[str, Tensor]) -> dict[str, Any]:
-    """Over the steps of an epoch, [steps] or [steps, R]; of a term that begins in it, over the steps since then."""
+    """The mean over the steps of an epoch, [steps] or [steps, R]; a term that starts during the epoch is averaged from
+    there.
+    """
     found = {name: values.mean(0) for name, values in parts.items()}
     if "weight" in parts and not (on := parts["weight"].view(len(parts["weight"]), -1).any(1)).all():
         begun = [name for name, values in parts.items() if name != "weight" and not values[~on].any()]
@@ -198,7 +206,7 @@ def means(parts: dict[str, Tensor]) -> dict[str, Any]:
 
 @contextmanager
 def _surroundings(model: nn.Module, plan: Plan, data: Loader) -> Iterator[None]:
-    """The caller's random state, cuDNN's setting and the model's own embed, convolutions and batch norms come back."""
+    """Restore the caller's random state, cuDNN's setting and the model's own embed, convolutions and batch norms."""
     device = data.labels.device
     over_all = synchronised(model) if plan.sync_batch_norm else nullcontext()
     with over_all, torch.random.fork_rng([device] if device.type == "cuda" else []):

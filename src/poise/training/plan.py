@@ -1,4 +1,4 @@
-"""The plan of a training run: how long, in which batches, by which optimizer, at which rate, in which precision."""
+"""The plan of a training run: epochs, batch size, optimizer, learning rate and precision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Decays: TypeAlias = Literal["all", "kernels"]
 
 
 class Optimizer(Protocol):
-    """The recipe of an optimizer; the learning rate comes from the plan, step by step."""
+    """The settings of an optimizer; the plan sets the learning rate at every step."""
 
     def __call__(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer: ...
 
@@ -26,8 +26,8 @@ class Optimizer(Protocol):
 class SGD:
     """Stochastic gradient descent.
 
-    decays  what weight decay acts on: "all" weights, or "kernels", those with two axes or more: of convolutions and
-            linear layers, and neither biases nor the scales and shifts of batch norms.
+    decays  the weights that weight decay acts on: "all", or "kernels", those with two axes or more: of convolutions and
+            linear layers, but not biases or the scales and shifts of batch norms.
     """
 
     momentum: float = 0.9
@@ -58,7 +58,7 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam; a weight decay is the decoupled one of AdamW."""
+    """Adam; a weight decay is decoupled, as in AdamW."""
 
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
@@ -76,12 +76,12 @@ class Adam:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """epochs over the data in batches of `batch_size`, over all processes together; the rate is a function of the step.
+    """Epochs over the data in batches of `batch_size`, summed over all processes; the rate is a function of the step.
 
-    compile  use torch.compile on a GPU: worth a minute of compiling if the run is longer than a few.
-    average  the decay of an average of the weights over the steps, which is validated and tested; None: the last ones.
-    sync_batch_norm  batch norm over the batches of all processes: several then train what one would; each pass waits
-             for all of them. Alone it changes nothing.
+    compile  use torch.compile on a GPU: compiling takes a minute, which pays off in runs of more than a few minutes.
+    average  the decay of an average of the weights over the steps, which is validated and tested; None: no average.
+    sync_batch_norm  synchronise batch norm over all processes, so that several train like one; each pass then waits for
+             all of them. Does nothing in a single process.
     """
 
     epochs: int
@@ -105,29 +105,29 @@ class Plan:
 
     @property
     def layout(self) -> torch.memory_format:
-        """Tensor cores want channels last; float32 kernels are faster with channels first."""
+        """Channels last for tensor cores; float32 kernels are faster with channels first."""
         return torch.channels_last if self.precision == "bfloat16" else torch.contiguous_format
 
 
 def in_layout(model: nn.Module, plan: Plan) -> nn.Module:
-    """The model with its weights in the plan's layout."""
+    """The model with its weights in the plan's memory layout."""
     placed: nn.Module = model.to(memory_format=plan.layout)  # type: ignore[call-overload]
     return placed
 
 
 def axes_of(parameter: nn.Parameter) -> int:
-    """Those of the weight itself: replicas of one are stacked, and say so."""
+    """The number of axes of the weight itself, without that of stacked replicas."""
     return int(getattr(parameter, "axes", parameter.ndim))
 
 
 def _repr(held: Any, later: dict[str, bool]) -> str:
-    """A plan does not mention what it leaves out, like the plans of records from before there was such a thing."""
+    """The repr without later additions that are not used, so that older records still match."""
     shown = [field.name for field in fields(held) if later.get(field.name, True)]
     return f"{type(held).__name__}({', '.join(f'{name}={getattr(held, name)!r}' for name in shown)})"
 
 
 def _rate(device: torch.device, capturable: bool) -> dict[str, Any]:
-    """On a GPU the rate is a tensor, so that a captured step reads the one of the day."""
+    """On a GPU the rate is a tensor, so that a captured step reads its current value."""
     if device.type != "cuda":
         return {"lr": 0.0}
     rate = {"lr": torch.zeros((), device=device), "fused": True}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -60,7 +61,7 @@ def _removed(model: Classifier, collected: Collected, vocabulary: Sequence[int],
         numbers = torch.tensor([vocabulary[place] for place in chosen])
 
         def change(x: Input) -> Input:
-            assert isinstance(x, Tokens)
+            x = cast(Tokens, x)
             return x.without(torch.isin(x.ids, numbers.to(x.ids.device)) & x.features)
 
         return _logits(model, collected.inputs, change)
@@ -71,7 +72,7 @@ def _removed(model: Classifier, collected: Collected, vocabulary: Sequence[int],
 def _at_mean(model: Classifier, collected: Collected, means: np.ndarray, sensitivity: np.ndarray) -> Removing:
     def without(chosen: Sequence[int]) -> np.ndarray:
         def change(x: Input) -> Input:
-            assert isinstance(x, Tensor)
+            x = cast(Tensor, x)
             for unit in chosen:
                 x = shifted(x, unit, (float(means[unit]) - units(x)[:, unit]).to(x.dtype))
             return x

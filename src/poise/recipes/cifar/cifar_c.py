@@ -5,8 +5,8 @@
     poise reproduce cifar10-c --device cuda --compressed # one of them, 45 epochs
     poise reproduce cifar10-c --quick --seeds 1          # a small network on two cores
 
-Models of noisy-cifar with the same recipe are not trained again; two rows have settings of their own in appendix C:
-PG+FCL on CIFAR-10 (ramp_up) and PG+XE on CIFAR-100 (sigma). Without the published pictures our own suite makes them.
+Models of noisy-cifar with the same recipe are reused. Two rows have settings of their own in appendix C: PG+FCL on
+CIFAR-10 (ramp_up) and PG+XE on CIFAR-100 (sigma). Without the published pictures, `poise.corrupt` generates them.
 
 Expected (the paper, XE / FCL): all 19 .714 / .745 on CIFAR-10-C, .443 / .471 on CIFAR-100-C.
 """
@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
+from poise.corruptions import protocols
 from poise.corruptions.protocols import CORRUPTIONS, EXTRA, SEVERITIES, STANDARD
-from poise.corruptions.protocols import GROUPS as KINDS
 from poise.data.task import Examples, Make, Task
 from poise.evaluation.robustness import show_corrupted
 from poise.recipes.cifar.methods import (
@@ -35,7 +35,7 @@ from poise.recipes.cifar.methods import (
     parts,
     plan_of,
 )
-from poise.recipes.paper_corruptions import CIFAR_C as PAPER
+from poise.recipes.paper_corruptions import CIFAR_C
 from poise.recipes.settings import Length
 from poise.records.columns import Column
 from poise.running.experiment import Experiment
@@ -44,16 +44,16 @@ SETTINGS = {
     "cifar10": Settings("cifar10", 14_000, 2.0, 0.1, 10_000, 1.0, 0.1),
     "cifar100": Settings("cifar100", 10_000, 0.1, 0.1, 10_000, 0.1, 0.05),
 }
-NOISES = (*KINDS["noise"], "speckle_noise")  # what training with Gaussian noise has seen something like
+NOISES = (*protocols.GROUPS["noise"], "speckle_noise")  # similar to training with Gaussian noise
 _NOISY = ("XE+Gaussian", "CL+Gaussian", "FCL", "PG+XE", "PG+FCL", "GN+XE", "GN+FCL", "AugMix+FCL")
 
 
 @dataclass(frozen=True)
 class CorruptedCifar:
-    """The test images plain, and under every corruption and severity: `fog/3`. They are made once, on the device.
+    """The test images, clean and under every corruption and severity: `fog/3`. They are generated once, on the device.
 
-    source  "generated", "official", or "auto" as in `poise.evaluate`; the record says which it was.
-    first   only so many test images, for a quick look.
+    source  "generated", "official", or "auto" as in `poise.evaluate`; the record contains the actual source.
+    first   use only the first test images, for a quick look.
     """
 
     training: Cifar
@@ -79,8 +79,12 @@ class CorruptedCifar:
 
 def table(data: str, length: Length) -> Experiment:
     quick = length.quick
-    averages = {"All, 19": CORRUPTIONS, "All, 15": STANDARD, **{name.title(): of for name, of in KINDS.items()}}
-    kinds = {**KINDS, "extra": EXTRA}
+    averages = {
+        "All, 19": CORRUPTIONS,
+        "All, 15": STANDARD,
+        **{name.title(): of for name, of in protocols.GROUPS.items()},
+    }
+    kinds = {**protocols.GROUPS, "extra": EXTRA}
     return Experiment(
         name=f"{data}-c{length.suffix}",
         title=f"{TITLES[data]}-C (Table 3), {length.title}",
@@ -95,7 +99,7 @@ def table(data: str, length: Length) -> Experiment:
         },
         seeds=2 if quick else 5,
         class_names=NAMES[data],
-        paper=PAPER[data],
+        paper=CIFAR_C[data],
         overlaps=dict.fromkeys(_NOISY, NOISES),
     )
 

@@ -1,12 +1,12 @@
-"""Controls on CIFAR-10: what of FCL does the work, and what the paper leaves open does to it (docs/decisions.md).
+"""Controls on CIFAR-10: which parts of FCL matter, and what the paper's open choices change (docs/decisions.md).
 
     poise reproduce cifar-controls --device cuda --compressed    # 45 epochs; XE and FCL are those of noisy-cifar10
     poise reproduce cifar-controls --quick --seeds 1             # a small network on two cores
 
-The loss without the choice of features (random k), the views without noise (sigma 0), the views without the loss
-(lambda 0: 1e-30, since 0 would leave them out), where they move the running statistics: elsewhere they do nothing then,
-and it is XE. Then sum or mean, values or pixels, clipping, statistics, utility; CL+Gaussian with the statistics of its
-own batch; and XE+Gaussian as a mean, moving the running statistics, or on them once the rate is low enough for that.
+FCL without parts: random features (random k), views without noise (sigma 0), and views without the loss (lambda 0:
+1e-30, since 0 would skip the views). The last one moves the running statistics; otherwise it equals XE. Then sum or
+mean, values or pixels, clipping, statistics, utility; CL+Gaussian with the statistics of its own batch; and XE+Gaussian
+as a mean, moving the running statistics, or using them once the rate is low enough.
 
 cifar-controls-noisy has the tests of Table 2, cifar-controls-c those of Table 3, for the same models.
 """
@@ -14,6 +14,7 @@ cifar-controls-noisy has the tests of Table 2, cifar-controls-c those of Table 3
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from poise.features.perturbation import Gaussian
 from poise.features.selection import AtRandom, TopBottom
@@ -29,16 +30,16 @@ from poise.schedules import Ramp
 
 
 def controls(fcl: FCL) -> dict[str, FCL]:
-    """FCL with other settings, by what was changed."""
-    assert isinstance(fcl.contrast, InfoNCE) and isinstance(fcl.perturb, Gaussian)
+    """FCL with other settings, keyed by the change."""
+    contrast, perturb = cast(InfoNCE, fcl.contrast), cast(Gaussian, fcl.perturb)
     nothing = replace(fcl.weight, peak=1e-30)  # type: ignore[type-var]
     return {
         "sigma 0": replace(fcl, perturb=Gaussian(0.0)),
         "random k": replace(fcl, select=AtRandom(k=256)),
-        "mean": replace(fcl, contrast=replace(fcl.contrast, reduction="mean")),
+        "mean": replace(fcl, contrast=replace(contrast, reduction="mean")),
         "85 pixels": replace(fcl, select=TopBottom(k=85, per="pixel")),  # 255 values
         "256 pixels": replace(fcl, select=TopBottom(k=256, per="pixel")),
-        "clipped": replace(fcl, perturb=replace(fcl.perturb, clip=(0.0, 1.0))),
+        "clipped": replace(fcl, perturb=replace(perturb, clip=(0.0, 1.0))),
         "batch statistics": replace(fcl, statistics="batch"),
         "moving statistics": replace(fcl, statistics="moving"),
         "moving statistics, lambda 0": replace(fcl, statistics="moving", weight=nothing),
@@ -47,7 +48,7 @@ def controls(fcl: FCL) -> dict[str, FCL]:
 
 
 def rows_of(tested: Experiment, length: Length) -> tuple[Method, ...]:
-    """FCL and XE as Tables 2 and 3 have them, and the controls."""
+    """FCL and XE as in Tables 2 and 3, and the controls."""
     known = {method.name: method for method in tested.methods}
     settings = noisy_cifar.SETTINGS["cifar10"]
     fcl, gaussian = fcl_of(settings, length), xe_gaussian_of(length)
@@ -59,12 +60,12 @@ def rows_of(tested: Experiment, length: Length) -> tuple[Method, ...]:
         ),
     }
     augment, contrast = known["FCL"].augment, known["CL+Gaussian"]
-    assert isinstance(contrast.objective, CLGaussian)
+    objective = cast(CLGaussian, contrast.objective)
     return (
         *(known[name] for name in ("FCL", "XE")),
         *(Method(f"FCL, {what}", other, augment) for what, other in controls(fcl).items()),
         contrast,
-        Method("CL+Gaussian, batch statistics", replace(contrast.objective, statistics="batch"), augment),
+        Method("CL+Gaussian, batch statistics", replace(objective, statistics="batch"), augment),
         known["XE+Gaussian"],
         *(Method(f"XE+Gaussian, {what}", each, augment) for what, each in others.items()),
     )

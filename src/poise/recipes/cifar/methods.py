@@ -1,9 +1,9 @@
-"""What the CIFAR experiments have in common (section 4.3, appendix C): data, schedule, methods, sweeps.
+"""Common parts of the CIFAR experiments (section 4.3, appendix C): data, schedule, methods, sweeps.
 
     ResNet-56, batch 1024, SGD with Nesterov momentum 0.9, rate 1.0 after 15 epochs of ramp, / 10 at 200, 300 and 400
     of 450 epochs, crop and flip; contrastive losses from the step of `ramp_up` on, summed over the batch
 
-"compressed" is a tenth of all that: 45 epochs, and every epoch and step of the recipe divided by 10.
+"compressed" is a tenth of this: 45 epochs, and every epoch and step of the recipe divided by 10.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from poise.schedules import Ramp, Steps
 from poise.training.plan import SGD, Plan
 
 CLASSES = {"cifar10": 10, "cifar100": 100}
-NAMES: dict[str, tuple[str, ...]] = {**CLASS_NAMES, "cifar100": ()}  # a hundred do not fit under bars
+NAMES: dict[str, tuple[str, ...]] = {**CLASS_NAMES, "cifar100": ()}  # a hundred names do not fit under bars
 TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 WEIGHT_DECAY = {"cifar10": 5e-4, "cifar100": 5e-4}  # not in the paper; the sweeps' best
 GROUPS = (
@@ -52,15 +52,15 @@ GROUPS = (
     ("GN+XE", "GN+FCL"),
     ("AugMix", "AugMix+FCL"),
 )
-HELD_OUT = 5000  # images of the training set on which sweeps decide
+HELD_OUT = 5000  # training images that sweeps validate on
 
 
 @dataclass(frozen=True)
 class Cifar:
-    """The images that are trained on, of CIFAR-10 or CIFAR-100.
+    """The training images of CIFAR-10 or CIFAR-100.
 
-    held_out  the last ones are kept for validation.
-    first     only so many, for a quick look.
+    held_out  the number of images, the last ones, that are kept for validation.
+    first     use only the first images, for a quick look.
     """
 
     name: str
@@ -105,19 +105,19 @@ LENGTHS = (FULL, COMPRESSED, QUICK)
 
 @dataclass(frozen=True)
 class Settings:
-    """A list of appendix C. Common to all: lambda 1e-4; FCL k 256, sigma .5; patches of side 25."""
+    """A list of settings from appendix C. Common to all: lambda 1e-4; FCL k 256, sigma .5; patches of side 25."""
 
     data: str
     start: int  # ramp_up of CL+Gaussian and FCL, in steps
     temperature: float
     patch_sigma: float
-    patch_start: int  # and so on for PG+FCL
+    patch_start: int  # the same for PG+FCL
     patch_temperature: float
     patch_fcl_sigma: float
 
 
 def methods(settings: Settings, length: Length) -> tuple[Method, ...]:
-    """The paper's six; Gaussian noise on half of the batch (GN), AugMix, and FCL on top of both."""
+    """The paper's six methods; Gaussian noise on half of the batch (GN), AugMix, and FCL with each of them."""
     on = Ramp(1e-4, start=length.step(settings.start))
     fcl = fcl_of(settings, length)
     patch_fcl = replace(
@@ -153,19 +153,22 @@ def fcl_of(settings: Settings, length: Length) -> FCL:
 
 
 def xe_gaussian_of(length: Length) -> XEGaussian:
-    """XE+Gaussian as in appendix C, from the first step on; a sum over the batch, like the contrasts, since of a mean
-    1e-4 would do nothing. Noisy pictures use the statistics of their own batch and leave the running ones alone, on
-    which it diverges while the rate is high (docs/decisions.md)."""
+    """XE+Gaussian as in appendix C, active from the first step.
+
+    The noise term is a sum over the batch, like the contrasts: on a mean, 1e-4 would have no effect. Noisy images use
+    the statistics of their own batch and do not update the running ones; with running statistics, training diverges
+    while the rate is high (docs/decisions.md).
+    """
     return XEGaussian(Gaussian(sigma=0.3), weight=1e-4 * length.batch, statistics="batch")
 
 
 def parts(make: Callable[[str, Length], Experiment], *names: str) -> dict[str, tuple[Experiment, ...]]:
-    """{length: an experiment for each data set}, as the shelf wants them."""
+    """{length: one experiment for each data set}, as the shelf expects."""
     return {length.name: tuple(make(name, length) for name in names) for length in LENGTHS}
 
 
 def held_out(table: Callable[[str, Length], Experiment], experiment: Experiment) -> Experiment:
-    """The experiment with a tenth of its training images, 5,000 at most, held out, and its schedule for the others."""
+    """The experiment with a tenth of its training images held out, at most 5,000, and its schedule for the rest."""
     task: Any = experiment.task
     length = next(each for each in LENGTHS if each.epochs == experiment.plan.epochs)
     images = min(HELD_OUT, length.images // 10)
@@ -174,7 +177,7 @@ def held_out(table: Callable[[str, Length], Experiment], experiment: Experiment)
 
 
 def grids(inner: Experiment) -> dict[str, Sweep]:
-    """The paper's grids, and weight decay, for an experiment that holds images out."""
+    """The paper's grids, and weight decay, for an experiment with held-out images."""
     contrast = {"objective.weight.peak": WEIGHTS, "objective.contrast.temperature": TEMPERATURES}
     sigmas, noises = {"objective.perturb.sigma": SIGMAS}, ("validation", "validation+UN", "validation+NUN")
     fcl = Sweep(inner, "FCL", {**contrast, "objective.select.k": COUNTS[:3], **sigmas}, seeds=1)

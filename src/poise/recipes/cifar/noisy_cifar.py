@@ -72,9 +72,9 @@ PAPER: dict[str, dict[str, dict[str, tuple[float, float | None]]]] = {
 
 @dataclass(frozen=True)
 class NoisyCifar:
-    """The test images plain and with noise: 15 % of the pixels in three readings, and other shares of grey ones.
+    """The test images, clean and noisy: 15 % of the pixels in three readings, and other shares of grey ones.
 
-    first  only so many test images, for a quick look.
+    first  use only the first test images, for a quick look.
     """
 
     training: Cifar
@@ -145,5 +145,5 @@ EXPERIMENTS = parts(table, "cifar10", "cifar100")
 
 
 def sweeps(experiment: Experiment) -> dict[str, Sweep]:
-    """On training images that are held out."""
+    """Sweeps on held-out training images."""
     return grids(held_out(table, experiment))

@@ -1,1 +1,1 @@
-"""Sentiment (section 4.1): the treebank, and human scores."""
+"""Sentiment (section 4.1): the treebank, and agreement with human scores."""

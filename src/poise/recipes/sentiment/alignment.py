@@ -1,13 +1,13 @@
-"""Does a model look at the words that people mark? Token values of a model against human sentiment strength (4.1).
+"""Alignment with people (section 4.1): a model's token values against human sentiment strength.
 
-    strength   h_w = | score_w - 0.5 |; tokens whose score lies in [0.45, 0.55], or that have none, are left out
+    strength   h_w = | score_w - 0.5 |; leaves out tokens without a score, or with one in [0.45, 0.55]
 
     r          Pearson's correlation with h in a sentence, averaged over the sentences that count: those with at least 3
-               tokens left, not all of one strength; a model that gives them all one value has r = 0
-    pooled r   Pearson's correlation over all tokens left of all sentences
+               tokens left, not all of one strength; r = 0 if the model gives all of them the same value
+    pooled r   Pearson's correlation over all remaining tokens of all sentences
     rho        Spearman's rank correlation, averaged like r
-    top-3      of a sentence's three tokens with the highest values, neutral ones included, the share that are among its
-               three strongest, or as strong as the third; averaged like r
+    top-3      among a sentence's three tokens with the highest values, including neutral ones, the share that are among
+               its three strongest, or as strong as the third; averaged like r
 
 Axes: W tokens of a sentence.
 """
@@ -22,36 +22,36 @@ import numpy as np
 
 NEUTRAL = (0.45, 0.55)
 FEWEST = 3
-_EPSILON = 1e-9  # scores are written with a few digits: 0.55 is neutral, whatever its last bit
+_EPSILON = 1e-9  # scores have few digits: 0.55 counts as neutral, whatever its last bit
 
 
 def is_marked(scores: np.ndarray) -> np.ndarray:
-    """[W] which tokens carry sentiment."""
+    """[W] True for tokens that carry sentiment."""
     low, high = NEUTRAL
     marked: np.ndarray = np.isfinite(scores) & ~((scores >= low - _EPSILON) & (scores <= high + _EPSILON))
     return marked
 
 
 def strength(scores: np.ndarray) -> np.ndarray:
-    """[W] how far each score is from neutral; 0 for a token without one."""
+    """[W] the distance of each score from neutral; 0 for a token without a score."""
     return np.nan_to_num(np.abs(scores - 0.5))
 
 
 def counts(scores: np.ndarray) -> bool:
-    """Whether a sentence with these scores has an order of tokens to agree with."""
+    """Whether a sentence with these scores has a ranking of tokens to compare with."""
     left = strength(scores)[is_marked(scores)]
     return len(left) >= FEWEST and bool(np.ptp(left) > _EPSILON)
 
 
 def pearson(values: np.ndarray, others: np.ndarray) -> float:
-    """The correlation of two lists; 0 where one of them does not vary."""
+    """The correlation of two lists; 0 if one of them is constant."""
     a, b = values - values.mean(), others - others.mean()
     scale = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / scale if scale > 0 else 0.0
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """From 0 on; equal values share the mean of their ranks."""
+    """Ranks starting at 0; equal values share the mean of their ranks."""
     column = values[:, None]
     below: np.ndarray = (column > values).sum(1) + ((column == values).sum(1) - 1) / 2
     return below
@@ -77,7 +77,7 @@ def top_three(scores: np.ndarray, values: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a set of sentences says, and how much of it was counted."""
+    """The agreement over a set of sentences, and the number of sentences and tokens that counted."""
 
     r: float
     pooled_r: float
@@ -88,7 +88,7 @@ class Agreement:
 
 
 def agreement(scores: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> Agreement | None:
-    """Human scores and a model's values, an array [W] per sentence; None if no sentence counts."""
+    """Compare human scores with a model's values, an array [W] per sentence; None if no sentence counts."""
     pairs = [(one, other) for one, other in zip(scores, values, strict=True) if counts(one)]
     if not pairs:
         return None

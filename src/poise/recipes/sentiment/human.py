@@ -1,8 +1,8 @@
-"""A trained model measured against human token scores, and the strips of tokens that a figure shows.
+"""Compare a trained model with human token scores, and export the token strips that a figure shows.
 
-Sentences are those of the trees that are positive or negative, spelled as GLUE spells them, token by token. "all" is
-train, dev and test together: the models have seen the sentences of train with their labels, and the sign of many
-tokens, since GLUE's phrases may be single words; how strong a token is they have never seen.
+Sentences are the positive and negative ones of the trees, spelled as in GLUE, token by token. "all" is train, dev and
+test together: the models were trained on the sentences of train with their labels, and on the sign of many tokens,
+since GLUE's phrases may be single words; the strength of a token is new to them.
 
 Axes: B sentences of a batch, T positions, W tokens of a sentence.
 """
@@ -29,7 +29,7 @@ from poise.recipes.sentiment.alignment import Agreement, agreement, counts, is_m
 from poise.tokens import Tokens
 
 Values = dict[str, list[np.ndarray]]  # measure → an array [W] per sentence
-COLUMNS = ("raw", "recovered", "leaf")  # recovered: raw without the scores that are estimates
+COLUMNS = ("raw", "recovered", "leaf")  # recovered: raw without estimated scores
 PAPERS_SENTENCE = "A well-made and often lovely depiction of the mysteries of friendship ."
 _DIGITS = 5
 
@@ -38,15 +38,15 @@ _DIGITS = 5
 class Alignment:
     """{score: value} of a model: sensitivity, utility and gradient sensitivity against the columns of human scores.
 
-    most    sentences per split, the first ones; None takes all.
-    probes  random directions of the gradient's norm.
+    most    use only the first sentences of each split; None uses all.
+    probes  the number of random directions for the gradient's norm.
     """
 
     most: int | None = None
     probes: int = 16
 
     def __call__(self, model: nn.Module, task: Task) -> dict[str, float]:
-        """On dev where the task has no tests; else on dev, test and all splits."""
+        """Scores on dev if the task has no tests; else on dev, test and all splits."""
         splits: tuple[Split, ...] = get_args(Split) if task.tests else ("dev",)
         sentences = {split: labelled(folder("sst"), split, self.most) for split in splits}
         values = {split: values_of(model, held, self.probes) for split, held in sentences.items()}
@@ -67,7 +67,7 @@ class Strips:
     """strips.json: tokens, human scores and sensitivities of a fixed list of test sentences.
 
     The paper's sentence first, then those with at least `marked` tokens that carry sentiment and at most `longest` in
-    all, in the order of the data.
+    total, in the order of the data.
     """
 
     marked: int = 5
@@ -90,7 +90,7 @@ class Strips:
 
 
 def human_scores(sentence: Sentence, column: str) -> np.ndarray:
-    """[W] in [0, 1], nan where a token has none."""
+    """[W] in [0, 1], nan for a token without a score."""
     if column == "leaf":
         return np.array(sentence.leaf_scores)
     if sentence.raw_scores is None:
@@ -100,7 +100,9 @@ def human_scores(sentence: Sentence, column: str) -> np.ndarray:
 
 
 def values_of(model: Any, sentences: list[Sentence], probes: int, size: int = 128) -> Values:
-    """Sensitivity, utility and, with probes, gradient sensitivity of every token; sentences of like length together."""
+    """Sensitivity, utility and, with probes, gradient sensitivity of every token; batches have sentences of similar
+    length.
+    """
     device = next(model.parameters()).device
     names = ["sensitivity", "utility", *(["gradient"] if probes else [])]
     found: Values = {name: [np.empty(0)] * len(sentences) for name in names}
@@ -116,7 +118,7 @@ def values_of(model: Any, sentences: list[Sentence], probes: int, size: int = 12
 
 
 def of_words(row: np.ndarray, count: int) -> np.ndarray:
-    """[W]: tokens at the end of a sentence that left no piece have the value 0."""
+    """[W]: tokens at the end of a sentence without a piece have the value 0."""
     return np.pad(row[:count], (0, max(0, count - len(row)))).astype(float)
 
 

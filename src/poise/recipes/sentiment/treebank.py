@@ -1,4 +1,4 @@
-"""Sentiment (section 4.1): is a classifier of sentences sensitive to the words that people mark?
+"""Sentiment (section 4.1): is a sentence classifier sensitive to the words that people mark?
 
     poise data get sst sst2 bert-vocab
     poise sweep sentiment --name xe --device cuda             # the baseline's accuracy, on dev
@@ -43,16 +43,16 @@ from poise.running.sweep import VALIDATION, Sweep
 from poise.schedules import Cosine, Ramp
 from poise.training.plan import Adam, Plan, Precision
 
-PHRASES = 67_347  # of GLUE's training set, less two that are dev or test sentences
+PHRASES = 67_347  # GLUE's training set without two dev or test sentences
 VOCABULARY = 30_522
 BATCH = 32
 
 
 @dataclass(frozen=True)
 class Phrases:
-    """Phrases to train on, dev sentences to choose settings on, test sentences, all in word pieces.
+    """Training phrases, dev sentences for choosing settings, and test sentences, all as word pieces.
 
-    most  train on so many phrases only, drawn once and for all.
+    most  train on this number of phrases only, drawn once with a fixed seed.
     """
 
     most: int | None = None
@@ -66,7 +66,7 @@ class Phrases:
 
 @cache
 def _task(vocabulary: Path, home: Path, trees: Path, most: int | None, max_length: int) -> Task:
-    """Once for all trials of a sweep: to cut all phrases into pieces takes seconds."""
+    """Cached for all trials of a sweep: splitting all phrases into pieces takes seconds."""
     pieces, phrases = WordPieces(vocabulary), read_phrases(home)
     chosen = [phrases[row] for row in epoch_order(len(phrases), 0, 0)[:most].tolist()]
 
@@ -83,16 +83,16 @@ def _task(vocabulary: Path, home: Path, trees: Path, most: int | None, max_lengt
 
 
 def _require_all(*names: str) -> None:
-    """Before anything is trained, and all in one sentence."""
+    """Raise before training, with one message for all missing data sets."""
     if missing := [name for name in names if manifest_of(name) is None]:
         raise DataNotFound(f"not in {root()}: {', '.join(missing)}; get them with  poise data get {' '.join(missing)}")
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """A table of token embeddings in a safetensors file. A recipe knows it by its content, wherever it lies.
+    """A table of token embeddings in a safetensors file. A recipe identifies it by its content, not by its path.
 
-    tensor  its name, if the file has several of as many rows.
+    tensor  the name of the table, if the file has several with this number of rows.
     """
 
     path: str = field(repr=False, compare=False)
@@ -107,7 +107,7 @@ class Embeddings:
             raise TrainingError(f"{self.path} cannot be read as a safetensors file: {error}") from None
 
     def read(self, rows: int) -> torch.Tensor:
-        """The only table of so many rows, or the one that is named."""
+        """The only table with this number of rows, or the named one."""
         from safetensors import SafetensorError, safe_open
 
         try:
@@ -119,16 +119,18 @@ class Embeddings:
         fitting = {n: t for n, t in tables.items() if t.ndim == 2 and len(t) == rows}
         if len(fitting) != 1:
             found = ", ".join(fitting) or "none"
-            raise TrainingError(f"{self.path} must have one table of {rows} rows, and has {found}: name it by tensor=")
+            raise TrainingError(
+                f"{self.path} must have one table of {rows} rows, but has {found}: choose one with tensor="
+            )
         ((name, table),) = fitting.items()
         if not table.isfinite().all() or not table.any():
-            raise TrainingError(f"the table {name} of {self.path} has values that are not finite, or zeros alone")
+            raise TrainingError(f"the table {name} of {self.path} is all zeros or has values that are not finite")
         weights: torch.Tensor = table.to(torch.float32)
         return weights
 
 
 def pretrained(embeddings: Embeddings, trained: bool = True, **settings: Any) -> Transformer:
-    """A Transformer that begins with token embeddings out of a file."""
+    """A Transformer that starts with token embeddings from a file."""
     return with_table(embeddings.read(settings.pop("vocabulary")), trained, **settings)
 
 
@@ -152,7 +154,7 @@ def experiment(
     steps = phrases // batch
     settings = {"width": 128, "layers": 3, "heads": 8, "feed_forward": 256, "max_length": 128, "dropout": 0.3}
     dropped, loss = PieceDropout(0.3), CrossEntropy()
-    utility = RemovalUtility(memory=2**32)  # of a graph that is not kept: long sentences in few chunks
+    utility = RemovalUtility(memory=2**32)  # no graph is kept, so long sentences run in few chunks
     ramp = Ramp(0.5, start=start)
     contrast = FCL(utility, TopBottomFraction(0.1), Remove(), InfoNCE(temperature=0.02), ramp, loss=loss)
     return Experiment(
@@ -180,7 +182,7 @@ def experiment(
 
 
 def _columns() -> tuple[Column, ...]:
-    """Sensitivity by every statistic, then utility and the gradient; the record has more."""
+    """Every statistic of sensitivity, then utility and the gradient; the record has more."""
     scores = {
         "r, all, raw": "sensitivity r, all, raw",
         "pooled r, all, raw": "sensitivity pooled r, all, raw",
@@ -195,12 +197,12 @@ def _columns() -> tuple[Column, ...]:
 
 
 def _paper(accuracy: float, correlation: float) -> dict[str, tuple[float, float | None]]:
-    """ "The average Pearson correlation over the whole dataset" may be either of two columns."""
+    """The paper's "average Pearson correlation over the whole dataset" may be either of two columns."""
     return {"accuracy": (accuracy, None), "r, all, raw": (correlation, None), "pooled r, all, raw": (correlation, None)}
 
 
 def sweeps(whole: Experiment) -> dict[str, Sweep]:
-    """In an order: the size of the steps, then what holds back overfitting, two seeds each; then the contrast."""
+    """The sweeps in order: learning rate, then regularisation, with two seeds each; then the contrast."""
     grid = {"objective.contrast.temperature": TOKEN_TEMPERATURES, "objective.select.fraction": TOKEN_FRACTIONS}
     steps = {"plan.learning_rate.peak": (2.5e-5, 5e-5, 1e-4, 2e-4), "network.width": (64, 128, 256)}
     regularisation = {"augment.share": (0.2, 0.3, 0.4), "network.dropout": (0.1, 0.3, 0.5)}

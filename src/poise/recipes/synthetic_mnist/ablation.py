@@ -2,7 +2,7 @@
 
     poise reproduce synthetic-mnist-ablation --device cuda --fleet
 
-Scored on validation alone. Other values of lambda and other ways to choose features are in synthetic-mnist-frontier.
+Scored on validation only. synthetic-mnist-frontier has other values of lambda and other ways to choose features.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from poise.features.selection import TopBottom
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.objective import Objective
 from poise.objectives.xe import XE
-from poise.recipes.synthetic_mnist import table_1 as synthetic_mnist
+from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.table_1 import BATCH, GROUPS, NOISY, fcl, rising
 from poise.records.columns import Column
 from poise.running.experiment import Experiment, Method
@@ -37,7 +37,7 @@ def _rows(steps: int) -> dict[str, Objective]:
 
 
 def study(base: Experiment, name: str, title: str, methods: tuple[Method, ...]) -> Experiment:
-    """An experiment of these methods that sees no test set."""
+    """An experiment with these methods that uses no test set."""
     return replace(
         base,
         name=base.name.replace("synthetic-mnist", f"synthetic-mnist-{name}"),
@@ -61,6 +61,6 @@ def _ablation(base: Experiment, steps: int) -> Experiment:
     return study(base, "ablation", "one setting of FCL at a time", methods)
 
 
-EXPERIMENT = _ablation(synthetic_mnist.EXPERIMENT, 50_250 // BATCH)
-QUICK = _ablation(synthetic_mnist.QUICK, 10_100 // BATCH)
+EXPERIMENT = _ablation(table_1.EXPERIMENT, 50_250 // BATCH)
+QUICK = _ablation(table_1.QUICK, 10_100 // BATCH)
 EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}

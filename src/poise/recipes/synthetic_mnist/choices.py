@@ -1,19 +1,20 @@
-"""What section 4.2 leaves open about synthetic MNIST, one choice at a time: batch size, widths, corner, augmentation.
+"""Open choices of section 4.2 on synthetic MNIST, one at a time: batch size, widths, corner, augmentation.
 
     poise reproduce synthetic-mnist-choices --device cuda --fleet      # 5 seeds a row; a table for each choice
 
-Scored on validation alone.
+Scored on validation only.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from poise.data.augment import Augmentation, GaussianNoise, PatchGaussian
 from poise.data.synthetic_mnist import Scaling
 from poise.models.lenet import LeNet
 from poise.objectives.xe import XE
-from poise.recipes.synthetic_mnist import table_1 as synthetic_mnist
+from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.ablation import study
 from poise.recipes.synthetic_mnist.table_1 import BATCH, NoisyDigits, fcl, rising
 from poise.running.experiment import Build, Experiment, Method
@@ -36,8 +37,7 @@ def _of_width(base: Experiment, images: int, times: int) -> Experiment:
 
 
 def _of_corner(base: Experiment, images: int, size: int, scaling: Scaling) -> Experiment:
-    assert isinstance(base.task, NoisyDigits)
-    digits = replace(base.task.digits, corner_size=size, scaling=scaling)
+    digits = replace(cast(NoisyDigits, base.task).digits, corner_size=size, scaling=scaling)
     name, title = f"corner-{size}-{scaling}", f"a corner digit of {size} pixels, scaled by {scaling}"
     return replace(study(base, name, title, _two(images // BATCH)), task=NoisyDigits(digits))
 
@@ -70,6 +70,6 @@ def _choices(base: Experiment, images: int, seeds: int) -> tuple[Experiment, ...
 
 
 EXPERIMENTS = {
-    "full": _choices(synthetic_mnist.EXPERIMENT, 50_250, SEEDS),
-    "quick": _choices(synthetic_mnist.QUICK, 10_100, 1),
+    "full": _choices(table_1.EXPERIMENT, 50_250, SEEDS),
+    "quick": _choices(table_1.QUICK, 10_100, 1),
 }

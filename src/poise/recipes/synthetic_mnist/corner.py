@@ -1,22 +1,22 @@
-"""What a model makes of the corner digit: does it look there when the corner decides, and only then?
+"""Measures of the corner digit: does a model use it when it decides the class, and only then?
 
     in context       centre 0-4 with a corner digit: without it, the class would be another
-    out of context   centre 5-9 with a corner digit, which means nothing
+    out of context   centre 5-9 with a corner digit, which has no meaning
 
-For utility and for sensitivity the share of an example's total that lies in the corner's square,
+For utility and sensitivity, the share of an example's total inside the corner's square,
 
     sum_{j in corner} u_j / sum_j u_j,
 
-the share of the k most useful pixels that lie there, the rank correlation of utility and sensitivity over pixels, and
-how far the embedding moves, 1 - cosine, with noise on the k least and on the k most useful pixels.
-And on training images, how many have a utility so small that FCL drops their far view.
+the share of the k most useful pixels inside it, the rank correlation of utility and sensitivity over pixels, and how
+far the embedding moves, 1 - cosine, with noise on the k least and on the k most useful pixels. Also, on training
+images, the share whose utility is so small that FCL drops their far view.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -38,7 +38,9 @@ DROP_BELOW = 1e-12  # section 4.2
 
 @dataclass(frozen=True)
 class CornerMeasures:
-    """The measures of a model by name, means over the first `images` test images of each kind; none without a test."""
+    """The measures of a model by name, means over the first `images` test images of each kind; empty without a test
+    set.
+    """
 
     digits: SyntheticMNIST
     images: int = 1000
@@ -63,13 +65,13 @@ class CornerMeasures:
     def _dropped(self, model: Any, task: Task) -> float:
         """The share of the first training images whose largest utility is below FCL's threshold."""
         device = next(model.parameters()).device
-        assert isinstance(task.train, Examples)
-        images, labels = on_device(task.train.x[: self.images], task.train.y[: self.images], device)
+        train = cast(Examples, task.train)
+        images, labels = on_device(train.x[: self.images], train.y[: self.images], device)
         u = GradientUtility()(model, to_unit(images), labels)
         return float((u.flatten(1).amax(1) < DROP_BELOW).float().mean())
 
     def _measure(self, model: Any, digits: Digits, corner: Tensor) -> dict[str, Tensor]:
-        """Each measure, example by example [B]."""
+        """Each measure for each example [B]."""
         device = next(model.parameters()).device
         images, labels = on_device(digits.x, digits.y, device)
         x, corner = to_unit(images), corner.to(device)
@@ -92,12 +94,12 @@ def corner_squares(corner: np.ndarray, size: int) -> np.ndarray:
     top_or_bottom, left_or_right = (rows < size, rows >= 28 - size), (columns < size, columns >= 28 - size)
     corners = [top_or_bottom[number // 2] & left_or_right[number % 2] for number in range(4)]
     squares = np.stack([*corners, np.zeros((28, 28), bool)])
-    found: np.ndarray = squares[corner]  # -1 is the last one: no square
+    found: np.ndarray = squares[corner]  # -1 selects the last entry: no square
     return found
 
 
 def _share(values: Tensor, where: Tensor) -> Tensor:
-    """The share of each example's sum that lies there; NaN where the sum is 0."""
+    """The share of each example's sum inside `where`; NaN if the sum is 0."""
     shares: Tensor = (values * where).flatten(1).sum(1) / values.flatten(1).sum(1)
     return shares
 

@@ -1,9 +1,9 @@
-"""What the utility buys, on synthetic MNIST: rare classes against noise, over lambda, for each way to choose features.
+"""Rare classes against noise on synthetic MNIST: the effect of utility, over lambda, for each way to choose features.
 
     poise reproduce synthetic-mnist-frontier --device cuda --fleet     # 10 seeds x all lambdas as one model, per choice
 
-One lambda is one point between robustness and sensitivity; a choice of features is good if its whole curve lies higher.
-Scored on validation alone: this study helps to choose, and Table 1 is what is tested.
+Each lambda is a point between robustness and sensitivity; a choice of features is better if its whole curve lies
+higher. Scored on validation only: this study helps to choose settings, and Table 1 is tested.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from poise.features.selection import AtRandom
 from poise.objectives.contrast import InfoNCE, Margin
 from poise.objectives.objective import Objective
-from poise.recipes.synthetic_mnist import table_1 as synthetic_mnist
+from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.ablation import study
 from poise.recipes.synthetic_mnist.table_1 import BATCH, NOISY, cl_gaussian, fcl, rising
 from poise.recipes.synthetic_mnist.variants import (
@@ -32,7 +32,7 @@ from poise.running.experiment import Experiment, Method
 from poise.schedules import Ramp
 
 LAMBDAS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-BEYOND = {"margin": (0.3, 1.0, 3.0, 10.0)}  # at .1 the margin loss gains still; it turns there
+BEYOND = {"margin": (0.3, 1.0, 3.0, 10.0)}  # the margin loss still gains at .1, and turns at these
 QUICK_LAMBDAS = (1e-3, 1e-1)
 
 CHOICES: dict[str, Callable[[Ramp], Objective]] = {
@@ -59,7 +59,7 @@ def frontier(
     choices: Iterable[str] = tuple(CHOICES),
     beyond: Mapping[str, tuple[float, ...]] = {},
 ) -> Experiment:
-    """These choices with every lambda, and some of them with more."""
+    """An experiment of these choices with every lambda, and some of them with more."""
     methods = tuple(
         Method(f"{name} {peak:g}", CHOICES[name](rising(steps, peak)))
         for name in choices
@@ -70,6 +70,6 @@ def frontier(
     return replace(chosen, columns=columns, frontier=("noise", "validation, 10-14"))
 
 
-EXPERIMENT = frontier(synthetic_mnist.EXPERIMENT, 50_250 // BATCH, LAMBDAS, beyond=BEYOND)
-QUICK = frontier(synthetic_mnist.QUICK, 10_100 // BATCH, QUICK_LAMBDAS)
+EXPERIMENT = frontier(table_1.EXPERIMENT, 50_250 // BATCH, LAMBDAS, beyond=BEYOND)
+QUICK = frontier(table_1.QUICK, 10_100 // BATCH, QUICK_LAMBDAS)
 EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}

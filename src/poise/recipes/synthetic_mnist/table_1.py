@@ -1,13 +1,13 @@
-"""Synthetic MNIST (section 4.2, Table 1): a digit in the corner decides the class of 0-4 and nothing about 5-9.
+"""Synthetic MNIST (section 4.2, Table 1): a digit in the corner decides the class of 0-4 and is irrelevant for 5-9.
 
     poise data get mnist
     poise reproduce synthetic-mnist --device cuda --fleet   # 10 seeds a method, all seeds of one at once
     poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL    # two cores: about three minutes
     poise sweep synthetic-mnist --name fcl --sampler tpe --trials 40
 
-Expected (the paper, XE / FCL): BAL .925 / .921, BAL+UN .412 / .638, BAL+NUN .547 / .690.
+Tested plain and with two kinds of noise (appendix B).
 
-The task of section 4.2: synthetic MNIST, tested plain and with two kinds of noise (appendix B).
+Expected (the paper, XE / FCL): BAL .925 / .921, BAL+UN .412 / .638, BAL+NUN .547 / .690.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from poise.training.plan import Adam, Plan
 class NoisyDigits:
     """The digits of a recipe, and the balanced test set plain, with uniform and with non-uniform noise.
 
-    levels  more shares of noisy pixels to test, as UN/5 for 5 percent.
+    levels  further shares of noisy pixels to test, named UN/5 for 5 percent.
 
-    Validation has the same two kinds of noise, from another seed, for sweeps that ask for it.
+    Validation has the same two kinds of noise, from another seed, for sweeps.
     """
 
     digits: SyntheticMNIST
@@ -86,7 +86,7 @@ class NoisyDigits:
 
 
 def _once(make: Callable[[], Examples]) -> Make:
-    """Made when it is first asked for, and kept."""
+    """Make the examples on first use, and cache them."""
     made = cache(make)
     return lambda device: made()
 
@@ -106,7 +106,7 @@ GROUPS = {"10-14": RARE, "0-4": tuple(range(5)), "5-9": tuple(range(5, 10))}
 
 
 def rising(steps: int, peak: float = 1e-3) -> Ramp:
-    """Contrast is off for 2 epochs of so many steps, and rises for 2."""
+    """The weight of a contrast: 0 for 2 epochs of `steps` steps, then a ramp over 2 epochs."""
     return Ramp(peak, start=2 * steps, length=2 * steps)
 
 
@@ -135,7 +135,7 @@ def _methods(steps: int) -> tuple[Method, ...]:
 
 
 def _experiment(name: str, digits: SyntheticMNIST, images: int, epochs: int, seeds: int) -> Experiment:
-    """images: those of the training set. Only what is not quick is watched and tested at many levels of noise."""
+    """images: the size of the training set. Quick versions are neither watched nor tested at many levels of noise."""
     steps, quick = images // BATCH, seeds < 10
     methods = _methods(steps)
     names = [method.name for method in methods]
@@ -171,7 +171,9 @@ EXPERIMENTS = {"full": (EXPERIMENT,), "quick": (QUICK,)}
 
 
 def sweeps(experiment: Experiment) -> dict[str, Sweep]:
-    """The paper's grids, with its lambda for MNIST and with k that fit into 28 x 28 (the paper has none for MNIST)."""
+    """The paper's grids with its lambda for MNIST, and values of k that fit into 28 x 28 (the paper gives none for
+    MNIST).
+    """
     weights = {"objective.weight.peak": (*WEIGHTS, 1e-3)}
     contrast = {**weights, "objective.contrast.temperature": TEMPERATURES}
     sigmas = {"objective.perturb.sigma": SIGMAS}

@@ -1,19 +1,19 @@
-"""Variants of FCL that take it apart: what does the utility buy, and what could make it buy more?
+"""Variants of FCL on synthetic MNIST: controls that isolate the effect of utility, and candidates that strengthen it.
 
-Controls change which features move, and leave everything else (so does `AtRandom` in features/selection.py):
+Controls change which features move, and nothing else (see also `AtRandom` in features/selection.py):
 
     Swapped    the most useful near, the least useful far
     NearOnly   no far view in the loss
 
-Candidates let the utility matter more:
+Candidates give the utility more effect:
 
     Uneven         other numbers of features near and far
     Graded         every feature moves: near by sigma * (1 - its rank), far by sigma * its rank, ranks in [0, 1]
-    WeightedFar    the own far view counts as much as so many negatives
+    WeightedFar    an example's own far view counts as much as several negatives
     SmoothUtility  the utility averaged over noisy copies of the input
-    Confident      only examples whose own loss is small have a utility to follow
+    Confident      only examples with a small loss have a utility
 
-With WeightedFar, `drop_below` of FCL says whose far view counts: 1e-5 keeps it for the examples that are still being
+With WeightedFar, FCL's `drop_below` decides whose far view counts: 1e-5 keeps it for the examples that are still being
 learned, most of the rare ones and few others; 0 keeps it for all.
 
 Axes: B examples, *D features of one example.
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -73,7 +74,7 @@ class Uneven:
 
 @dataclass(frozen=True)
 class Graded:
-    """Not which features, but by how much: one minus the rank of the utility near, the rank far."""
+    """Every feature moves, by an amount that follows its rank: one minus the rank near, the rank far."""
 
     def check(self, shape: torch.Size) -> None:
         if shape[1:].numel() < 2:
@@ -97,7 +98,7 @@ class GradedGaussian:
 
     def __call__(self, x: Input, chosen: Tensor, generator: torch.Generator | None = None) -> Tensor:
         self.check(x)
-        assert isinstance(x, Tensor)
+        x = cast(Tensor, x)
         return x + chosen * torch.empty_like(x).normal_(std=self.sigma, generator=generator)
 
 
@@ -121,7 +122,7 @@ class NearOnly:
 
 @dataclass(frozen=True)
 class WeightedFar:
-    """InfoNCE whose far view counts as much as `times` negatives: e^{sim(z, z-) / tau} times `times`. One process."""
+    """InfoNCE whose far view counts as `times` negatives: `times` e^{sim(z, z-) / tau}. For a single process."""
 
     temperature: float
     times: float
@@ -136,7 +137,7 @@ class WeightedFar:
         taking_part: Tensor | None = None,
     ) -> Tensor:
         if far is None or keep is None or taking_part is None:
-            raise ValueError("WeightedFar needs a far view, and to know which examples keep it")
+            raise ValueError("WeightedFar needs far and keep: use it in FCL")
         z, near, far = (F.normalize(each.flatten(1).float(), dim=1) for each in (z, near, far))
         others = (z @ z.T).masked_fill(torch.eye(len(z), dtype=torch.bool, device=z.device), -torch.inf)
         close, apart = ((z * each).sum(1, keepdim=True) / self.temperature for each in (near, far))
@@ -148,7 +149,7 @@ class WeightedFar:
 
 @dataclass(frozen=True)
 class SmoothUtility:
-    """| d loss / d x | averaged over the input and `copies` of it with noise: one backward pass each."""
+    """| d loss / d x | averaged over the input and `copies` noisy copies of it, with one backward pass each."""
 
     copies: int = 3
     sigma: float = 0.25
@@ -176,7 +177,7 @@ class SmoothUtility:
 
 @dataclass(frozen=True)
 class Confident:
-    """The gradient utility of examples with a loss below `below`; the others get NaN, and so have no contrast."""
+    """The gradient utility of examples with a loss below `below`; NaN, and so no contrast, for the others."""
 
     below: float = 0.5
 
@@ -198,11 +199,11 @@ class Confident:
     ) -> Tensor:
         u = GradientUtility()(model, x, y, loss=loss, forward=forward)
         if forward is None:
-            raise ValueError("Confident reads the losses of an objective's pass: use it inside an objective")
+            raise ValueError("Confident needs the forward pass of an objective: use it inside an objective")
         unsure = forward.losses.detach() >= self.below
         return u.masked_fill(unsure.view(-1, *[1] * (u.ndim - 1)), torch.nan)
 
 
 def _places(u: Tensor) -> Tensor:
-    """[B, *D] the rank of every feature within its example, from 0; equal ones in any order."""
+    """[B, *D] the rank of every feature within its example, starting at 0; ties in any order."""
     return u.flatten(1).argsort(dim=1).argsort(dim=1).view_as(u)
