@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from poise.corruptions.protocols import GROUPS
 from poise.records.schema import Record, Results
+from poise.reporting.figures.gallery import COLOURS
 from poise.reporting.figures.svg import (
     ACCURACY,
     DIFFERENCE,
@@ -30,11 +32,9 @@ from poise.reporting.figures.svg import (
     text_on,
     words,
 )
-from poise.reporting.markup import Markup
 from poise.reporting.rounding import interval, number
 from poise.reporting.tables import Table
 
-COLOURS = 12
 _LETTER = 5.8  # the width of a small one, at most
 _POINTS = 160  # of one curve; more cannot be seen
 Curve = dict[float, float]  # epoch → value

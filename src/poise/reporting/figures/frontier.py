@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 from poise.records.schema import Column, Record, Results
+from poise.reporting.figures.gallery import Gallery, legend
 from poise.reporting.figures.svg import WIDTH, Scale, box, drawing, frame, polyline, scale_of, words
-from poise.reporting.markup import Markup, element, join
 from poise.reporting.rounding import interval, number
-from poise.reporting.sections import figures, legend
 from poise.reporting.statistics import Difference, corrected, paired
 
 Point = tuple[float, float]
@@ -76,25 +76,24 @@ _NOTE = (
 )
 
 
-def frontier_section(results: Results, order: Sequence[str]) -> Markup:
-    """Nothing where the experiment names no two columns that pull apart, or has no two points over them."""
+def frontier_galleries(results: Results, order: Sequence[str]) -> list[Gallery]:
+    """The frontiers in the plane of the two columns that the experiment names, if a method has two points there."""
     columns = {column.name: column for column in results.experiment.columns}
     axes = [columns[name] for name in results.experiment.frontier if name in columns]
     if len(axes) != 2:
-        return Markup()
+        return []
     across, up = axes
     records = [record for name in order for record in results.runs[name].values() if _is_point(record, across, up)]
     found = [each for each in frontiers(records, across, up) if len(each.points) > 1]
     if not found:
-        return Markup()
+        return []
     means = {each.name: _means(each) for each in found}
     everywhere = [point for points in means.values() for point in points.values()]
     x, y = scale_of([a for a, _ in everywhere], 46, WIDTH - 8), scale_of([b for _, b in everywhere], 186, 40)
     first, gap = found[0], gaps(found, found[0].name)
     drawn = [_figure(each, first, means, (x, y), (across, up), gap.get(each.name)) for each in found[1:] or found]
     note = _NOTE.format(up=up.name, across=across.name, first=first.name)
-    key = legend([first.name, "the one that is named"])
-    return join([element("h3", "Frontiers"), key, element("p", note, class_="note"), figures(drawn)])
+    return [Gallery("Frontiers", drawn, legend([first.name, "the one that is named"]), note)]
 
 
 def _figure(

@@ -10,41 +10,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from markupsafe import Markup
+
 from poise.corruptions.protocols import CORRUPTIONS
 from poise.records.schema import Results
-from poise.reporting.figures.curves import COLOURS, curve, learning_curves
+from poise.reporting.figures.curves import curve, learning_curves
+from poise.reporting.figures.gallery import COLOURS, Gallery, legend
 from poise.reporting.figures.svg import WIDTH, box, drawing, frame, heading, line, polyline, scale_of, short, words
 from poise.reporting.findings import corruption_accuracies
-from poise.reporting.markup import Markup, element, join
 from poise.reporting.rounding import number
-from poise.reporting.sections import figures, legend
 
 Seeds = dict[str, list[float]]  # method → a value per seed
 _FILLS = ("f{}", "hollow s{}")
 _HIGH = 36  # of a method's row
 
 
-def measures_section(results: Results, order: Sequence[str]) -> Markup:
-    """Nothing where all scores are columns, or corruptions of the protocol."""
+def measure_galleries(results: Results, order: Sequence[str]) -> list[Gallery]:
+    """Figures of all scores that are neither columns nor corruptions of the protocol, and of the measures in logs."""
     drawn = [_levels(name, results, order) for name in _own_levels(results, order)]
     drawn += [_dots(title, scores, order) for title, scores in families(results).items()]
-    watched = dict.fromkeys(
-        name for record in results.records for entry in record.log for name in entry.get("measures") or ()
-    )
-    curves = [
-        learning_curves(results, n, order) for n in watched if any(curve(record, n) for record in results.records)
-    ]
-    if not drawn and not curves:
-        return Markup()
+    watched = [learning_curves(results, name, order) for name in _watched(results)]
+    if not drawn and not watched:
+        return []
     note = "Dots: every seed; lines: their mean. Two kinds of one measure are filled and hollow, as named."
-    parts = [
-        element("h3", "Figures of the experiment"),
-        legend(order),
-        element("p", note, class_="note"),
-        figures(drawn),
-    ]
-    over = element("details", element("summary", "Measured after every epoch"), figures(curves))
-    return join([*parts, over] if curves else parts)
+    galleries = [Gallery("Figures of the experiment", drawn, legend(order), note)]
+    return [*galleries, Gallery("Measured after every epoch", watched, folded=True)] if watched else galleries
+
+
+def _watched(results: Results) -> list[str]:
+    """Names of measures in the logs."""
+    logs = [record.log for record in results.records]
+    names = dict.fromkeys(name for log in logs for entry in log for name in entry.get("measures") or ())
+    return [name for name in names if any(curve(record, name) for record in results.records)]
 
 
 def families(results: Results) -> dict[str, dict[str, Seeds]]:

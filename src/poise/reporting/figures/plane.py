@@ -9,9 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from markupsafe import Markup
+
 from poise.reporting.audit_files import Point
-from poise.reporting.figures.svg import Box, Placed, Scale, Wanted, box, drawing, line, place_labels, short, words
-from poise.reporting.markup import Markup, element
+from poise.reporting.figures.svg import (
+    Box,
+    Placed,
+    Scale,
+    Wanted,
+    box,
+    drawing,
+    element,
+    line,
+    place_labels,
+    short,
+    words,
+)
 
 _WIDTH, _HEIGHT = 460, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, _WIDTH - 10, 26, _HEIGHT - 40

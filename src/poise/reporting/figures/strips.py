@@ -19,11 +19,20 @@ from poise.io.json_files import RecordError, read_json, require
 from poise.records.schema import RECORD, Results, read_record
 from poise.reporting.figures.svg import STRENGTH, colour, text_on
 from poise.reporting.findings import pairs
-from poise.reporting.markup import Markup, element, join
 from poise.reporting.rounding import number
 
 STRIPS = "strips.json"
 _EACH = 4  # sentences on either side
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token with its relative strength, in words and in colours."""
+
+    word: str
+    value: str
+    background: str
+    ink: str
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,11 @@ class Strip:
     @property
     def caption(self) -> str:
         return f"{self.title}: r " + ", ".join(f"{method} {number(value, 2)}" for method, value in self.r.items())
+
+    @property
+    def coloured(self) -> dict[str, list[Token]]:
+        """The tokens of every row as they are shown."""
+        return {name: list(map(_token, self.tokens, values)) for name, values in self.rows.items()}
 
 
 def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> list[Strip]:
@@ -57,29 +71,9 @@ def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> 
     return strips + [replace(strip, title=f"{method} loses most") for strip in losses]
 
 
-def strips_section(results: Results, order: Sequence[str]) -> Markup:
-    """Nothing where runs left no strips."""
-    strips = chosen_strips(results, order)
-    if not strips:
-        return Markup()
-    note = (
-        "Human: how far a token's score is from neutral. Below: sensitivity to the token's removal. Each row relative "
-        "to its largest value, mean over seeds; r: mean over seeds, over tokens that carry sentiment."
-    )
-    return join([element("h3", "Tokens"), element("p", note, class_="note"), *(_drawn(strip) for strip in strips)])
-
-
-def _drawn(strip: Strip) -> Markup:
-    rows = [
-        element("div", element("b", name), *(_cell(*pair) for pair in zip(strip.tokens, values, strict=True)))
-        for name, values in strip.rows.items()
-    ]
-    return element("figure", element("figcaption", strip.caption), *rows, class_="strips")
-
-
-def _cell(token: str, share: float) -> Markup:
-    fill = colour(STRENGTH, share)
-    return element("span", token, title=number(share, 2), style=f"background: {fill}; color: {text_on(fill)}")
+def _token(word: str, strength: float) -> Token:
+    background = colour(STRENGTH, strength)
+    return Token(word, number(strength, 2), background, text_on(background))
 
 
 def _found(results: Results) -> dict[str, list[list[dict[str, Any]]]]:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import cos, pi, sin
 
-from poise.reporting.markup import Markup, element
+from markupsafe import Markup, escape
+
+from poise.io.json_files import printable
 
 Ramp = tuple[tuple[int, int, int], ...]
 
@@ -142,6 +144,20 @@ def _dots(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
     return [
         Box.around(start[0] + part * (end[0] - start[0]), start[1] + part * (end[1] - start[1]), 2, 2) for part in parts
     ]
+
+
+def element(name: str, /, *children: str, **attributes: object) -> Markup:
+    """`<name attributes>children</name>`; `class_` is class, `stroke_width` is stroke-width, None leaves one out."""
+    named = [
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    ]
+    return Markup(f"<{name}{''.join(named)}>{''.join(map(_escaped, children))}</{name}>")
+
+
+def _escaped(value: object) -> Markup:
+    return value if isinstance(value, Markup) else escape(printable(str(value)))
 
 
 WIDTH = 340  # of every figure: readable on a phone, several side by side on a desk
