@@ -42,32 +42,6 @@ _UNLIKELY = 0.2  # p up to which a feature is listed
 
 
 @dataclass(frozen=True)
-class Plane:
-    """The robustness-sensitivity plane of `count` models, and the names behind its letters and numbers."""
-
-    figure: Markup
-    count: int
-    legend: list[Key]
-    references: list[str]
-
-
-@dataclass(frozen=True)
-class Differences:
-    """Differences of two models on the same examples."""
-
-    sheet: Sheet
-    examples: int
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Classes that are taken for another, and features that go with the errors."""
-
-    confusions: list[str]
-    features: Sheet | None
-
-
-@dataclass(frozen=True)
 class Token:
     """A token over a mark in the colour of its sensitivity; tokens that cannot be removed have no colours."""
 
@@ -90,49 +64,50 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Examples:
-    """Examples that were chosen for one reason; sentences need the whole width."""
-
-    why: str
-    wide: bool
-    examples: list[Example]
-
-
-@dataclass(frozen=True)
 class Model:
-    """What the page shows about one model."""
+    """What the page shows about one model; `features` go with its errors, `examples` are by the reason for each."""
 
     name: str
     verdict: str
     verdict_class: str
     notes: list[str]
-    errors: Errors | None
+    confusions: list[str]
+    features: Sheet | None
     slices: Gallery
-    examples: list[Examples]
+    examples: dict[str, list[Example]]
     method: dict[str, str]
 
 
 def audit_page(folder: Path, beside: Sequence[Path] = ()) -> str:
     """One model; `beside` are folders of other audits, which are shown in the plane."""
-    return _page([load_audit(folder)], beside, None, "audit.json and telling.npz")
+    return _page([load_audit(folder)], beside, "audit.json and telling.npz")
 
 
 def comparison_page(folder: Path, beside: Sequence[Path] = ()) -> str:
     """Two models: comparison.json and a folder for each."""
     facts = read_json(folder / "comparison.json", "comparison")
     audits = [load_audit(folder / name) for name in facts["folders"]]
-    return _page(audits, beside, _differences(facts, audits), "comparison.json and the two audits beside it")
+    return _page(audits, beside, "comparison.json and the two audits beside it", facts)
 
 
-def _page(audits: list[Audited], beside: Sequence[Path], differences: Differences | None, source: str) -> str:
+def _page(audits: list[Audited], beside: Sequence[Path], source: str, comparison: dict[str, Any] | None = None) -> str:
+    shown = [*audits, *map(load_audit, beside)]
+    points, known = [point for audited in shown if (point := point_of(audited.facts))], references()
+    named = zip(letters(points), points, strict=False)
     return render(
         "audit",
         title=f"Audit of {' and '.join(audited.name for audited in audits)}",
         source=source,
         facts=_facts(audits[0].facts),
         models=[_model(audited) for audited in audits],
-        models_in_plane=_plane(audits, beside),
-        differences=differences,
+        points=points,
+        plane=plane(points, audits[0].facts["thresholds"], known),
+        letters=[
+            Key(f"{letter} {point.name}", f"var(--c{model_colour(n)})") for n, (letter, point) in enumerate(named)
+        ],
+        references=known,
+        differences=_differences(comparison["differences"], audits) if comparison else None,
+        compared=comparison and comparison["examples"],
         numbers=_numbers(audits),
         stress=[_perturbation(audits), *_corruptions(audits)],
         keys=[Key("utility", colour(USEFUL, 0.7)), Key("sensitivity", colour(SENSITIVE, 0.7))],
@@ -156,32 +131,23 @@ def _model(audited: Audited) -> Model:
         verdict=facts["verdict"]["sentence"],
         verdict_class=" ".join(classes),
         notes=facts["notes"],
-        errors=_errors(facts),
+        confusions=[_confusion(each, facts["data"]["class_names"]) for each in facts["confusions"]],
+        features=_features(facts),
         slices=_slices(facts["slices"]),
         examples=_examples(audited),
         method=_method(facts),
     )
 
 
-def _plane(audits: Sequence[Audited], beside: Sequence[Path]) -> Plane:
-    facts = [audited.facts for audited in [*audits, *map(load_audit, beside)]]
-    points = [point for each in facts if (point := point_of(each))]
-    known = references()
-    named = zip(letters(points), points, strict=False)
-    keys = [Key(f"{letter} {point.name}", f"var(--c{model_colour(n)})") for n, (letter, point) in enumerate(named)]
-    figure = plane(points, facts[0]["thresholds"], known)
-    return Plane(figure, len(points), keys, [point.name for point in known])
-
-
-def _differences(facts: dict[str, Any], audits: Sequence[Audited]) -> Differences:
+def _differences(gaps: dict[str, Any], audits: Sequence[Audited]) -> Sheet:
     """The second minus the first on the same examples, with paired tests."""
-    rows = []
-    for name, gap in facts["differences"].items():
+    rows: list[list[str | Cell]] = []
+    for name, gap in gaps.items():
         span = DASH if gap["low"] is None else f"[{number(gap['low'], 3, True)}, {number(gap['high'], 3, True)}]"
         mean = Cell(number(gap["mean"], 3, True), bold=gap["significant"])
         rows.append([name.replace("_", " "), mean, span, probability(gap["holm"]) or DASH])
     head = ["", f"{audits[1].name} − {audits[0].name}", "95 % interval", "p"]  # noqa: RUF001
-    return Differences(Sheet(head, rows), facts["examples"])
+    return Sheet(head, rows)
 
 
 def _numbers(audits: Sequence[Audited]) -> Sheet:
@@ -257,8 +223,8 @@ def _slices(held: list[dict[str, Any]]) -> Gallery:
     return Gallery("Per class and slice", drawn, sheet=sheet)
 
 
-def _errors(facts: dict[str, Any]) -> Errors | None:
-    """What the errors go with, None where nothing was found."""
+def _features(facts: dict[str, Any]) -> Sheet | None:
+    """Features that go with the errors; None without any."""
     names = facts["data"]["class_names"]
     rows = [
         [e["name"], e["kind"], _called(e["label"], names), f"{e['gain']:.0%}", _use(e), _change(e), probability(e["p"])]
@@ -266,8 +232,7 @@ def _errors(facts: dict[str, Any]) -> Errors | None:
         if e["p"] < _UNLIKELY
     ]
     head = ["feature", "it is", "with errors in class", "loss to be had by it", "its use now", "loss without it", "p"]
-    confusions = [_confusion(e, names) for e in facts["confusions"]]
-    return Errors(confusions, Sheet(head, rows) if rows else None) if rows or confusions else None
+    return Sheet(head, rows) if rows else None
 
 
 def _confusion(e: dict[str, Any], names: Sequence[str]) -> str:
@@ -289,16 +254,13 @@ def _called(label: int | None, names: Sequence[str]) -> str:
     return names[label] if label < len(names) else str(label)
 
 
-def _examples(audited: Audited) -> list[Examples]:
-    """The most telling examples, by the reason for which they were chosen."""
-    entries = list(enumerate(audited.facts["telling"]))
-    groups = []
-    for why in dict.fromkeys(entry["why"] for _, entry in entries):
-        held = [(place, entry) for place, entry in entries if entry["why"] == why]
-        wide = any("words" in entry for _, entry in held)
-        shown = [_example(audited, place, entry) for place, entry in held]
-        groups.append(Examples(why[0].upper() + why[1:], wide, shown))
-    return groups
+def _examples(audited: Audited) -> dict[str, list[Example]]:
+    """The most telling examples, by the reason for each."""
+    shown: dict[str, list[Example]] = {}
+    for place, entry in enumerate(audited.facts["telling"]):
+        why = entry["why"][0].upper() + entry["why"][1:]
+        shown.setdefault(why, []).append(_example(audited, place, entry))
+    return shown
 
 
 def _example(audited: Audited, place: int, entry: dict[str, Any]) -> Example:
