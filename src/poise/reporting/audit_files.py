@@ -1,4 +1,4 @@
-"""Audits on disk: audit.json and telling.npz of one model, and the reference points that come with Poise."""
+"""Audits on disk: audit.json and telling.npz of one model, and the reference points that ship with Poise."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import numpy as np
 
 from poise.io.json_files import RecordError, read_json, require
 
-# What an .npz that was cut or changed raises: numpy's own (one array is no archive), and those of a zip and its parts.
+# Errors of numpy and zipfile for a truncated or damaged .npz, or a file that is not an archive.
 DAMAGES = (ValueError, EOFError, KeyError, TypeError, BadZipFile, zlib.error, struct.error, RuntimeError)
 
 
 @dataclass(frozen=True, eq=False)
 class Audited:
-    """facts as in audit.json; arrays of the telling examples, x_0, u_0, s_0 and so on."""
+    """The facts of audit.json, and arrays of the telling examples: x_0, u_0, s_0 and so on."""
 
     facts: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(repr=False)
@@ -33,7 +33,7 @@ class Audited:
 
 @dataclass(frozen=True)
 class Point:
-    """A model in the plane: near and far gain, each (value, low, high); a reference is one that came with Poise."""
+    """A model in the plane: near and far gain, each (value, low, high); a reference ships with Poise."""
 
     name: str
     near: tuple[float, float, float]
@@ -42,7 +42,7 @@ class Point:
 
 
 def load_audit(folder: Path) -> Audited:
-    """The audit in a folder, or a RecordError that names what is wrong."""
+    """Read the audit in a folder; RecordError if a file is missing or damaged."""
     path = folder / "audit.json"
     facts = read_json(path, "audit")
     require(path, facts, "audit", model=dict, data=dict, numbers=dict, verdict=dict, slices=list, telling=list)
@@ -55,7 +55,7 @@ def load_audit(folder: Path) -> Audited:
 
 
 def point_of(facts: dict[str, Any], reference: bool = False) -> Point | None:
-    """The model in the plane; None where a gain is not known."""
+    """The model in the plane; None if a gain is unknown."""
     ends = [[facts["numbers"][name][end] for end in ("value", "low", "high")] for name in ("near_gain", "far_gain")]
     if any(end is None for side in ends for end in side):
         return None
@@ -64,6 +64,6 @@ def point_of(facts: dict[str, Any], reference: bool = False) -> Point | None:
 
 
 def references() -> list[Point]:
-    """Models of known training, measured by `poise audit`."""
+    """Reference models, measured by `poise audit`."""
     rows = json.loads(files("poise.reporting").joinpath("audit_references.json").read_text(encoding="utf-8"))
     return [Point(row["name"], tuple(row["near"]), tuple(row["far"]), reference=True) for row in rows]

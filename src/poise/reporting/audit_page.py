@@ -1,4 +1,4 @@
-"""The page about an audit, or about two audits side by side, made from the files in a folder alone."""
+"""The page about an audit, or about two audits side by side, made only from the files in a folder."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ MEANINGS = {
     "corrupted_calibration_error": "mean calibration error over the corruptions measured",
 }
 _CORRUPTION = "mean accuracy under this corruption, or this group of them"
-_TITLE = 44  # characters of a figure's title
-_UNLIKELY = 0.2  # p up to which a feature is listed
+_TITLE = 43  # characters of a figure's title that fit, without the colon and space after a name
+_UNLIKELY = 0.2  # features with a higher p are not listed
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Model:
-    """What the page shows about one model; `features` go with its errors, `examples` are by the reason for each."""
+    """What the page shows about one model; `features` are associated with its errors, `examples` grouped by reason."""
 
     name: str
     verdict: str
@@ -200,7 +200,7 @@ def cells_of(audited: Audited, what: str) -> dict[str, dict[int, float]]:
 
 
 def _title(audited: Audited, audits: Sequence[Audited], what: str) -> str:
-    """With the name of the model where there are two, cut to the room there is."""
+    """The title of a figure, with the name of the model if there are two, shortened to fit."""
     if len(audits) == 1:
         return what
     room = _TITLE - len(what)
@@ -224,14 +224,14 @@ def _slices(held: list[dict[str, Any]]) -> Gallery:
 
 
 def _features(facts: dict[str, Any]) -> Sheet | None:
-    """Features that go with the errors; None without any."""
+    """Features associated with the errors; None without any."""
     names = facts["data"]["class_names"]
     rows = [
         [e["name"], e["kind"], _called(e["label"], names), f"{e['gain']:.0%}", _use(e), _change(e), probability(e["p"])]
         for e in facts["leftover"]
         if e["p"] < _UNLIKELY
     ]
-    head = ["feature", "it is", "with errors in class", "loss to be had by it", "its use now", "loss without it", "p"]
+    head = ["feature", "kind", "errors in class", "loss it could save", "current use", "loss without it", "p"]
     return Sheet(head, rows) if rows else None
 
 
@@ -255,7 +255,7 @@ def _called(label: int | None, names: Sequence[str]) -> str:
 
 
 def _examples(audited: Audited) -> dict[str, list[Example]]:
-    """The most telling examples, by the reason for each."""
+    """The most telling examples, grouped by the reason for which they were chosen."""
     shown: dict[str, list[Example]] = {}
     for place, entry in enumerate(audited.facts["telling"]):
         why = entry["why"][0].upper() + entry["why"][1:]

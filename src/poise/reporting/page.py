@@ -31,7 +31,7 @@ _KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 @dataclass(frozen=True)
 class ShownTable:
-    """A table with its findings in words; the experiment's own has no title, because its heading stands above it."""
+    """A table with its findings in words; the main table has no title of its own below the experiment's heading."""
 
     title: str
     findings: list[str]
@@ -104,7 +104,7 @@ def chapter_of(results: Results) -> Chapter:
 def _facts(results: Results) -> list[str]:
     records = results.records
     seconds = sum(record.seconds or 0 for record in records)
-    shared = ", shared beginnings counted in each run" if any(record.trunk for record in records) else ""
+    shared = ", shared epochs counted in each run" if any(record.trunk for record in records) else ""
     return [
         f"{len(results.runs)} methods",
         f"{len(records)} runs",
@@ -130,7 +130,7 @@ def _shown(table: Table) -> ShownTable:
 
 
 def _sheet(table: Table) -> Sheet:
-    """Our number with the paper's below it, for which a phone has room."""
+    """Our numbers with the paper's below them, which fits on a phone."""
     grid = main_grid(table)
     names = [name or under for (name, _), under in zip(grid.head, grid.under, strict=False)]
     return Sheet(names, [_stacked(row) for row in grid.rows], grid.rules)
@@ -147,11 +147,11 @@ def _stacked(row: Sequence[Mark]) -> list[Cell]:
 
 
 def _differences(table: Table, order: Sequence[str]) -> list[Gallery]:
-    """Differences to the first method of each group, with their intervals."""
+    """Differences from the first method of each group, with their intervals."""
     drawn = [figure for place in range(len(table.columns)) if (figure := plots.differences(table, place, order))]
     grid = differences_grid(table)
     sheet = Sheet([name for name, _ in grid.head], [[mark.text for mark in row] for row in grid.rows], grid.rules)
-    note = "Dots: mean difference over common seeds; bars: 95 % interval of one column alone; filled: significant."
+    note = "Dots: mean difference over common seeds; bars: 95 % interval, uncorrected; filled: significant."
     return [Gallery("Differences", drawn, note=note, sheet=sheet)] if drawn else []
 
 
@@ -163,7 +163,7 @@ def _curves(results: Results, order: Sequence[str]) -> list[Gallery]:
 
 
 def _corruptions(results: Results, order: Sequence[str]) -> list[Gallery]:
-    """Accuracy per corruption and severity, and its difference to the first method of the group."""
+    """Accuracy per corruption and severity, and its difference from the first method of the group."""
     cells = {method: found for method in order if (found := corruption_accuracies(results, method))}
     if not cells:
         return []
@@ -174,7 +174,7 @@ def _corruptions(results: Results, order: Sequence[str]) -> list[Gallery]:
     reach = max((abs(v) for gap in gaps.values() for row in gap.values() for v in row.values()), default=0) or 1.0
     maps = [plots.heat_map(title, gap, reach) for title, gap in gaps.items() if gap]
     galleries = [Gallery("Accuracy per corruption and severity", drawn, below=below)]
-    return [*galleries, Gallery("Difference to the first method of the group", maps)] if maps else galleries
+    return [*galleries, Gallery("Difference from the first method of the group", maps)] if maps else galleries
 
 
 def _classes(results: Results, order: Sequence[str]) -> list[Gallery]:
@@ -197,7 +197,7 @@ def _bars(results: Results, name: str, order: Sequence[str]) -> list[Markup]:
 
 
 def _pictures(folder: Path) -> list[Picture]:
-    """The experiment's own figures, which are put inside the page."""
+    """The experiment's own figures, embedded in the page."""
     paths = sorted(path for path in folder.glob("*") if path.suffix.lower() in _KINDS) if folder.is_dir() else []
     return [Picture(path.stem, path.name, _data_uri(path)) for path in paths]
 

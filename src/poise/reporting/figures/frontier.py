@@ -1,11 +1,9 @@
-"""Frontiers on a page: each against the first, on common scales, with the gap between the areas that they dominate.
-
-Frontiers: two scores that pull apart, over a setting; and how much one frontier lies above another.
+"""Frontiers of two scores that trade off over a setting, and the gap between the areas that two frontiers dominate.
 
     area(P) = area of the union of [0, x] x [0, y] over the points (x, y) of P
 
-It is the area that a method's points dominate: to add to it, a point must be better in one score than every one that is
-as good in the other. Areas are taken seed by seed, so that frontiers are compared by a paired test.
+This is the area that a method's points dominate: a point adds to it only if it is better in one score than all points
+that are as good in the other. Areas are computed per seed, so frontiers are compared by a paired test.
 """
 
 from __future__ import annotations
@@ -27,22 +25,22 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Frontier:
-    """A method's points: {setting: {seed: (across, up)}}, and the area that each seed's points dominate."""
+    """A method's points, {setting: {seed: (across, up)}}."""
 
     name: str
     points: Mapping[float, Mapping[int, Point]]
 
     @property
     def areas(self) -> dict[int, float]:
-        """Of the seeds that have all points."""
+        """The dominated area per seed, for seeds that have all points."""
         seeds = set.intersection(*(set(runs) for runs in self.points.values()))
         return {seed: area([runs[seed] for runs in self.points.values()]) for seed in sorted(seeds)}
 
 
 def area(points: Iterable[Point]) -> float:
-    """What the points dominate, from the origin."""
+    """The area between the origin and the points."""
     total, height = 0.0, 0.0
-    for across, up in sorted(points, reverse=True):  # from right to left, each adds the stripe above the others
+    for across, up in sorted(points, reverse=True):  # from right to left, each adds the strip above the others
         if up > height:
             total += across * (up - height)
             height = up
@@ -50,7 +48,7 @@ def area(points: Iterable[Point]) -> float:
 
 
 def frontiers(records: Iterable[Record], across: Column, up: Column) -> list[Frontier]:
-    """The frontiers of methods that are called "NAME SETTING", in the order of the records."""
+    """The frontiers of methods named "NAME SETTING", in the order of the records."""
     found: dict[str, dict[float, dict[int, Point]]] = {}
     for record in records:
         name, _, setting = record.method.rpartition(" ")
@@ -62,7 +60,7 @@ def frontiers(records: Iterable[Record], across: Column, up: Column) -> list[Fro
 
 
 def gaps(frontier: Sequence[Frontier], baseline: str) -> dict[str, Difference]:
-    """How much more each of them dominates than the baseline does, with Holm's correction over all of them."""
+    """How much more area each one dominates than the baseline, with Holm's correction over all of them."""
     base = next(each for each in frontier if each.name == baseline).areas
     others = [each for each in frontier if each.name != baseline]
     differences = corrected([paired(each.areas, base) for each in others])
@@ -71,8 +69,8 @@ def gaps(frontier: Sequence[Frontier], baseline: str) -> dict[str, Difference]:
 
 _NOTE = (
     "{up} against {across}: a point is the mean over seeds of one setting, the number at the end of a method's name. "
-    "Area: what the points dominate, seed by seed, and its difference to that of {first}, 95 % interval of one alone, "
-    "p after Holm's correction over all; few points, or a curve that ends early, have less area."
+    "Area: dominated by the points, per seed, and its difference from that of {first}, with an uncorrected 95 % "
+    "interval and p after Holm's correction over all; frontiers with few points, or that end early, have less area."
 )
 
 
@@ -93,7 +91,7 @@ def frontier_galleries(results: Results, order: Sequence[str]) -> list[Gallery]:
     first, gap = found[0], gaps(found, found[0].name)
     drawn = [_figure(each, first, means, (x, y), (across, up), gap.get(each.name)) for each in found[1:] or found]
     note = _NOTE.format(up=up.name, across=across.name, first=first.name)
-    return [Gallery("Frontiers", drawn, legend([first.name, "the one that is named"]), note)]
+    return [Gallery("Frontiers", drawn, legend([first.name, "the method named above each figure"]), note)]
 
 
 def _figure(

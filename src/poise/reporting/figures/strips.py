@@ -1,7 +1,7 @@
-"""Strips: sentences as rows of coloured tokens, what people mark above what methods are sensitive to (section 4.1).
+"""Strips: sentences as rows of coloured tokens, human scores above the sensitivity of methods (section 4.1).
 
-A run leaves strips.json beside its record. Values of a run are divided by the sentence's largest one, so that a row
-shows relative magnitudes, and then averaged over seeds.
+A run writes strips.json beside its record. Values are divided by the largest one of the sentence, and then averaged
+over seeds.
 
 <experiment>/<method>/seed-03/strips.json    tokens, human scores and sensitivities of a fixed list of sentences
 """
@@ -22,12 +22,12 @@ from poise.reporting.findings import pairs
 from poise.reporting.rounding import number
 
 STRIPS = "strips.json"
-_EACH = 4  # sentences on either side
+_EACH = 4  # sentences with the largest gains, and with the largest losses
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token with its relative strength, in words and in colours."""
+    """A token with its relative strength as a number and as colours."""
 
     word: str
     value: str
@@ -50,12 +50,12 @@ class Strip:
 
     @property
     def coloured(self) -> dict[str, list[Token]]:
-        """The tokens of every row as they are shown."""
+        """The tokens of every row with their colours."""
         return {name: list(map(_token, self.tokens, values)) for name, values in self.rows.items()}
 
 
 def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> list[Strip]:
-    """The sentences that were asked for by name, and those where a method gains and loses most against its first."""
+    """Sentences with a title, then those where a method gains and loses most against the first of its group."""
     found = _found(results)
     compared = [pair for pair in pairs(results, order) if pair[0] in found and pair[1] in found]
     if not compared:
