@@ -58,7 +58,7 @@ class Example:
     """An example as a strip of tokens, as a picture with its maps, or as a figure."""
 
     caption: str
-    tokens: Sequence[Token] = ()
+    tokens: list[Token] | None = None
     maps: dict[str, str] | None = None
     figure: Markup | None = None
 

@@ -120,7 +120,7 @@ def sweep_page(swept: Swept) -> str:
         title=f"{swept.title}: {swept.name}",
         heading=f"{swept.title}: {swept.method}",
         headline=swept.headline,
-        parameters=Gallery("Each parameter", figures, below=f"{dots} Score: {swept.scored_on}; no tests."),
+        parameters=Gallery("Each parameter", figures, below=f"{dots} Score: {swept.scored_on}; no test set was used."),
         trials=Sheet(_head(swept), [_row(trial, swept) for trial in swept.trials]),
     )
 

@@ -71,7 +71,7 @@ def tables_of(results: Results) -> list[Table]:
             tables.append(_table(results, f"seen-{number + 1}", title, columns, (note,)))
     error = corruption_error(experiment.reference, scores)
     if error is not None:
-        note = "mCE: mean over the 15 of error / AlexNet's error, on ImageNet-C; lower is better."
+        note = "mCE: mean over the 15 corruptions of error / AlexNet's error on ImageNet-C; lower is better."
         tables.append(_table(results, "mce", f"{experiment.title}: mean corruption error", (error,), (note,)))
     return tables
 
