@@ -148,13 +148,13 @@ def test_a_reader_that_leaves_is_no_failure_to_tell(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
-def test_missing_scipy_is_named(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['scipy'] = None; from poise.__main__ import main; main()"
-    command = [sys.executable, "-c", code, "table", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.endswith(
-        'is missing: pip install ".[experiments]" in a clone of Poise\n'
-    )
+@pytest.mark.parametrize(("package", "command"), [("scipy", "table"), ("jinja2", "report")])
+def test_a_missing_package_is_named(package: str, command: str, tmp_path: Path) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from poise.__main__ import main; main()"
+    words = [sys.executable, "-c", code, command, str(mnist(tmp_path, seeds=1))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f'poise: {package} is missing: pip install ".[experiments]" in a clone of Poise\n'
 
 
 def test_the_table_in_the_docs_is_that_of_the_records(monkeypatch, capsys) -> None:

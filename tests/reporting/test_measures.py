@@ -8,7 +8,8 @@ import pytest
 from fake_records import cifar, mnist, path_of
 
 from poise.records.schema import load
-from poise.reporting.figures.measures import families, measures_section
+from poise.reporting.figures.gallery import Gallery
+from poise.reporting.figures.measures import families, measure_galleries
 from poise.reporting.page import page
 
 REAL = Path(__file__).parents[2] / "results" / "synthetic-mnist"
@@ -27,6 +28,10 @@ def with_measures(folder: Path, more: dict[str, dict[int, dict[str, float]]], wa
     return folder
 
 
+def drawn_in(galleries: list[Gallery]) -> str:
+    return "".join(figure for gallery in galleries for figure in gallery.figures)
+
+
 def dots(markup: str, kind: str) -> list[float]:
     """The middles of the dots whose title begins so, in their order."""
     tree = ElementTree.fromstring(f"<div>{markup}</div>")
@@ -41,7 +46,7 @@ def test_every_seed_is_a_dot_at_its_value(tmp_path: Path) -> None:
     assert families(results) == {
         "reach": {"near": {m: list(v) for m, v in values.items()}, "far": {m: [0.3, 0.3] for m in values}}
     }
-    drawn = measures_section(results, ["XE", "FCL"])
+    drawn = drawn_in(measure_galleries(results, ["XE", "FCL"]))
     left, right = dots(drawn, "XE, near")
     assert left < right and dots(drawn, "FCL, near") == [pytest.approx((left + right) / 2, abs=0.1), left]
     assert dots(drawn, "FCL, far") == [pytest.approx(left + (right - left) / 4, abs=0.1)] * 2
@@ -57,7 +62,7 @@ def test_a_count_that_all_runs_share_is_not_drawn(tmp_path: Path) -> None:
 def test_levels_of_noise_are_lines_over_the_number_in_the_name(tmp_path: Path) -> None:
     levels = {f"UN/{level}": 0.9 - level / 100 for level in (5, 10, 20)}
     (results,) = load(with_measures(mnist(tmp_path, 1, ("XE",)), {"XE": {0: levels}}))
-    drawn = measures_section(results, ["XE"])
+    drawn = drawn_in(measure_galleries(results, ["XE"]))
     path = next(part for part in drawn.split('d="M') if 'class="mean s0"' in part.partition(">")[0]).partition('"')[0]
     points = [tuple(map(float, point.split())) for point in path.split("L")]
     (x0, y0), (x1, y1), (x2, y2) = points
@@ -68,14 +73,15 @@ def test_levels_of_noise_are_lines_over_the_number_in_the_name(tmp_path: Path) -
 
 def test_what_was_watched_is_drawn_over_epochs(tmp_path: Path) -> None:
     (results,) = load(with_measures(mnist(tmp_path, 1, ("XE",)), {"XE": {0: {}}}, watched="reach"))
-    drawn = measures_section(results, ["XE"])
-    assert "Measured after every epoch" in drawn and "reach over epochs of XE" in drawn
+    watched = measure_galleries(results, ["XE"])[-1]
+    assert watched.title == "Measured after every epoch" and "reach over epochs of XE" in drawn_in([watched])
+    assert "<summary>Measured after every epoch</summary>" in page([results])
 
 
 def test_where_tables_show_everything_there_is_nothing_to_draw(tmp_path: Path) -> None:
     for folder in (mnist(tmp_path, 2), cifar(tmp_path, seeds=1)):
         (results,) = load(folder)
-        assert measures_section(results, list(results.runs)) == ""
+        assert measure_galleries(results, list(results.runs)) == []
 
 
 def test_the_page_of_the_committed_records_has_them() -> None:

@@ -55,13 +55,16 @@ def usage(option: str | None = None) -> Iterator[None]:
 @contextmanager
 def failures() -> Iterator[None]:
     """One sentence and exit code 1."""
+    from poise.io.json_files import RecordError
+
     try:
-        import poise.reporting.statistics  # noqa: F401, which needs scipy
-        from poise.io.json_files import RecordError
-    except ModuleNotFoundError as error:
-        sys.exit(f"poise: {error.name} is missing: {install('experiments')}")
-    try:
+        import poise.reporting.statistics  # noqa: F401, fails at once without scipy
+
         yield
+    except ModuleNotFoundError as error:
+        if (package := (error.name or "").partition(".")[0]) not in ("jinja2", "markupsafe", "scipy"):
+            raise
+        sys.exit(f"poise: {package} is missing: {install('experiments')}")
     except RecordError as error:
         sys.exit(f"poise: {error}")
     except BrokenPipeError:

@@ -1,1 +1,1 @@
-"""Records on disk, and the tables and the page that are made of them; nothing here knows about tensors."""
+"""Tables, figures and pages made from records on disk; nothing here uses tensors."""

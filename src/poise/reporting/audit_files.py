@@ -1,4 +1,4 @@
-"""Audits on disk: audit.json and telling.npz of one model, and the reference points that come with Poise."""
+"""Audits on disk: audit.json and telling.npz of one model, and the reference points that ship with Poise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from poise.io.json_files import RecordError, read_json, require
 
 @dataclass(frozen=True, eq=False)
 class Audited:
-    """facts as in audit.json; arrays of the telling examples, x_0, u_0, s_0 and so on."""
+    """The facts of audit.json, and arrays of the telling examples: x_0, u_0, s_0 and so on."""
 
     facts: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(repr=False)
@@ -28,7 +28,7 @@ class Audited:
 
 @dataclass(frozen=True)
 class Point:
-    """A model in the plane: near and far gain, each (value, low, high); a reference is one that came with Poise."""
+    """A model in the plane: near and far gain, each (value, low, high); a reference ships with Poise."""
 
     name: str
     near: tuple[float, float, float]
@@ -37,7 +37,7 @@ class Point:
 
 
 def load_audit(folder: Path) -> Audited:
-    """The audit in a folder, or a RecordError that names what is wrong."""
+    """Read the audit in a folder; RecordError if a file is missing or damaged."""
     for home in (folder, folder.parent):  # of one, and of a comparison
         sweep(home)
         if is_mixed(home):
@@ -54,7 +54,7 @@ def load_audit(folder: Path) -> Audited:
 
 
 def point_of(facts: dict[str, Any], reference: bool = False) -> Point | None:
-    """The model in the plane; None where a gain is not known."""
+    """The model in the plane; None if a gain is unknown."""
     ends = [[facts["numbers"][name][end] for end in ("value", "low", "high")] for name in ("near_gain", "far_gain")]
     if any(end is None for side in ends for end in side):
         return None
@@ -63,6 +63,6 @@ def point_of(facts: dict[str, Any], reference: bool = False) -> Point | None:
 
 
 def references() -> list[Point]:
-    """Models of known training, measured by `poise audit`."""
+    """Reference models, measured by `poise audit`."""
     rows = json.loads(files("poise.reporting").joinpath("audit_references.json").read_text(encoding="utf-8"))
     return [Point(row["name"], tuple(row["near"]), tuple(row["far"]), reference=True) for row in rows]

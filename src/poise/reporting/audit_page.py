@@ -1,39 +1,27 @@
-"""A page about an audit, or about two models side by side: a pure function of the files in a folder.
-
-The parts of a page about an audit: verdict, numbers, plane, perturbation, corruptions, examples, method.
-
-Parts of a page about an audit that look into it: slices, and what the errors go with.
-"""
+"""The page about an audit, or about two audits side by side, made only from the files in a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from markupsafe import Markup
+
 from poise.io.json_files import read_json
-from poise.reporting.audit_examples import SENSITIVE, USEFUL, examples
-from poise.reporting.audit_files import Audited, Point, load_audit, point_of, references
+from poise.reporting.audit_files import Audited, load_audit, point_of, references
+from poise.reporting.figures.audits import SENSITIVE, USEFUL, bars, maps, slice_plot, strength_plot
 from poise.reporting.figures.curves import heat_map
+from poise.reporting.figures.gallery import Gallery, Key, legend
 from poise.reporting.figures.plane import letters, model_colour, plane
-from poise.reporting.figures.svg import (
-    WIDTH,
-    Scale,
-    box,
-    colour,
-    drawing,
-    frame,
-    heading,
-    line,
-    polyline,
-    scale_of,
-    words,
-)
-from poise.reporting.markup import Markup, document, element, join
+from poise.reporting.figures.svg import colour, text_on
+from poise.reporting.render import Cell, Sheet, render
 from poise.reporting.rounding import DASH, number, probability
 
 MEANINGS = {
-    "accuracy": "right answers on the examples as they are",
+    "accuracy": "share of correct answers on the unchanged examples",
     "calibration_error": "how far confidence is from accuracy (ECE, 15 bins)",
     "rank_correlation": "of utility and sensitivity within an example, corrected for the noise of the probes",
     "observed_rank_correlation": "the same without the correction",
@@ -48,35 +36,128 @@ MEANINGS = {
     "corrupted_accuracy": "mean accuracy over the corruptions measured",
     "corrupted_calibration_error": "mean calibration error over the corruptions measured",
 }
-_TITLE = 44  # characters of a figure's title
-_UNDER = "mean accuracy under this corruption, or this group of them"
+_CORRUPTION = "mean accuracy under this corruption, or this group of them"
+_TITLE = 43  # characters of a figure's title that fit, without the colon and space after a name
+_UNLIKELY = 0.2  # features with a higher p are not listed
 
 
-def verdict(facts: dict[str, Any]) -> Markup:
-    """The sentence, in a frame, and what must be known to read it."""
-    names = " ".join(str(name).replace(" ", "-") for name in facts["verdict"]["names"])
-    notes = [element("p", note, class_="note warn") for note in facts["notes"]]
-    return join([element("p", facts["verdict"]["sentence"], class_=f"verdict {names}"), *notes])
+@dataclass(frozen=True)
+class Token:
+    """A token over a mark in the colour of its sensitivity; tokens that cannot be removed have no colours."""
+
+    word: str
+    removable: bool
+    background: str = ""
+    ink: str = ""
+    mark: str = ""
+    sensitivity: str = ""
 
 
-def facts_line(facts: dict[str, Any]) -> Markup:
+@dataclass(frozen=True)
+class Example:
+    """An example as a strip of tokens, as a picture with its maps, or as a figure."""
+
+    caption: str
+    tokens: list[Token] | None = None
+    maps: dict[str, str] | None = None
+    figure: Markup | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the page shows about one model; `features` are associated with its errors, `examples` grouped by reason."""
+
+    name: str
+    verdict: str
+    verdict_class: str
+    notes: list[str]
+    confusions: list[str]
+    features: Sheet | None
+    slices: Gallery
+    examples: dict[str, list[Example]]
+    method: dict[str, str]
+
+
+def audit_page(folder: Path, beside: Sequence[Path] = ()) -> str:
+    """One model; `beside` are folders of other audits, which are shown in the plane."""
+    return _page([load_audit(folder)], beside, "audit.json and telling.npz")
+
+
+def comparison_page(folder: Path, beside: Sequence[Path] = ()) -> str:
+    """Two models: comparison.json and a folder for each."""
+    facts = read_json(folder / "comparison.json", "comparison")
+    audits = [load_audit(folder / name) for name in facts["folders"]]
+    return _page(audits, beside, "comparison.json and the two audits beside it", facts)
+
+
+def _page(audits: list[Audited], beside: Sequence[Path], source: str, comparison: dict[str, Any] | None = None) -> str:
+    shown = [*audits, *map(load_audit, beside)]
+    points, known = [point for audited in shown if (point := point_of(audited.facts))], references()
+    named = zip(letters(points), points, strict=False)
+    return render(
+        "audit",
+        title=f"Audit of {' and '.join(audited.name for audited in audits)}",
+        source=source,
+        facts=_facts(audits[0].facts),
+        models=[_model(audited) for audited in audits],
+        points=points,
+        plane=plane(points, audits[0].facts["thresholds"], known),
+        letters=[
+            Key(f"{letter} {point.name}", f"var(--c{model_colour(n)})") for n, (letter, point) in enumerate(named)
+        ],
+        references=known,
+        differences=_differences(comparison["differences"], audits) if comparison else None,
+        compared=comparison and comparison["examples"],
+        numbers=_numbers(audits),
+        stress=[_perturbation(audits), *_corruptions(audits)],
+        keys=[Key("utility", colour(USEFUL, 0.7)), Key("sensitivity", colour(SENSITIVE, 0.7))],
+    )
+
+
+def _facts(facts: dict[str, Any]) -> list[str]:
     model, data = facts["model"], facts["data"]
-    words_ = [
+    return [
         f"{facts['examples']} examples of {data['name']}" + ("" if facts["complete"] else ", interrupted"),
         f"{model['weights']:,} weights, {model['classes']} classes, embedding of {model['embedding']}",
         f"{facts['seconds']:.0f} s on {model['device']}",
     ]
-    return element("p", *(element("span", each) for each in words_), class_="facts")
 
 
-def numbers_table(audits: Sequence[Audited]) -> Markup:
+def _model(audited: Audited) -> Model:
+    facts = audited.facts
+    classes = ["verdict", *(str(name).replace(" ", "-") for name in facts["verdict"]["names"])]
+    return Model(
+        name=audited.name,
+        verdict=facts["verdict"]["sentence"],
+        verdict_class=" ".join(classes),
+        notes=facts["notes"],
+        confusions=[_confusion(each, facts["data"]["class_names"]) for each in facts["confusions"]],
+        features=_features(facts),
+        slices=_slices(facts["slices"]),
+        examples=_examples(audited),
+        method=_method(facts),
+    )
+
+
+def _differences(gaps: dict[str, Any], audits: Sequence[Audited]) -> Sheet:
+    """The second minus the first on the same examples, with paired tests."""
+    rows: list[list[str | Cell]] = []
+    for name, gap in gaps.items():
+        span = DASH if gap["low"] is None else f"[{number(gap['low'], 3, True)}, {number(gap['high'], 3, True)}]"
+        mean = Cell(number(gap["mean"], 3, True), bold=gap["significant"])
+        rows.append([name.replace("_", " "), mean, span, probability(gap["holm"]) or DASH])
+    head = ["", f"{audits[1].name} − {audits[0].name}", "95 % interval", "p"]  # noqa: RUF001
+    return Sheet(head, rows)
+
+
+def _numbers(audits: Sequence[Audited]) -> Sheet:
     """Every number with its interval, one column per model."""
-    names = list(dict.fromkeys(name for audited in audits for name in audited.facts["numbers"]))
-    rows = []
-    for name in names:
-        cells = [interval_cell(audited.facts["numbers"].get(name)) for audited in audits]
-        rows.append([name.replace("_", " "), *cells, MEANINGS.get(name, _UNDER)])
-    return table(["", *(audited.name for audited in audits), ""], rows)
+    found = [audited.facts["numbers"] for audited in audits]
+    rows = [
+        [name.replace("_", " "), *(interval_cell(each.get(name)) for each in found), MEANINGS.get(name, _CORRUPTION)]
+        for name in dict.fromkeys(name for each in found for name in each)
+    ]
+    return Sheet(["", *(audited.name for audited in audits), ""], rows)
 
 
 def interval_cell(held: dict[str, Any] | None) -> str:
@@ -88,88 +169,19 @@ def interval_cell(held: dict[str, Any] | None) -> str:
     return f"{number(held['value'], 3)} [{number(held['low'], 3)}, {number(held['high'], 3)}]"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    body = [element("tr", element("th", first), *(element("td", c) for c in rest)) for first, *rest in rows]
-    top = element("thead", element("tr", *(element("th", name) for name in head)))
-    return element("div", element("table", top, element("tbody", *body)), class_="wide")
+def _perturbation(audits: Sequence[Audited]) -> Gallery:
+    """Accuracy and shift over the strength of the perturbation."""
+    kinds = {"accuracy": "accuracy", "shift": "embedding shift"}
+    drawn = [strength_plot(each, what, _title(each, audits, title)) for each in audits for what, title in kinds.items()]
+    keys = legend(["least useful features perturbed", "most useful features perturbed"])
+    note = "The unit of a shift is the typical distance of two examples' embeddings."
+    return Gallery("Under perturbation of the least and the most useful features", drawn, keys, note)
 
 
-def plane_section(points: Sequence[Point], references: Sequence[Point], thresholds: dict[str, float]) -> Markup:
-    """The plane, and who is who."""
-    figure = element("figure", plane(points, thresholds, references), class_="large")
-    listed = element("ol", *(element("li", point.name) for point in references), class_="numbered")
-    called = [
-        element(
-            "span",
-            element("span", class_="key", style=f"background: var(--c{model_colour(n)})"),
-            f"{letter} {point.name}",
-        )
-        for n, (letter, point) in enumerate(zip(letters(points), points, strict=False))
-    ]
-    note = (
-        "A gain says how far the embedding moves, relative to the same noise on as many random features. "
-        "Bars: 95 % intervals over examples. Numbered: reference models, measured on their own data."
-    )
-    return join(
-        [
-            element("h3", "Where the models lie" if len(points) > 1 else "Where the model lies"),
-            element("div", figure, class_="grid"),
-            element("p", *called, class_="legend") if called else Markup(),
-            element("p", note, class_="note"),
-            listed if references else Markup(),
-        ]
-    )
-
-
-def perturbation_section(audits: Sequence[Audited]) -> Markup:
-    """Accuracy and shift as the perturbation grows, both sides."""
-    drawn = [
-        element("figure", strength_plot(audited, what, _title(audited, audits, title)))
-        for audited in audits
-        for what, title in (("accuracy", "accuracy"), ("shift", "embedding shift"))
-    ]
-    legend = element(
-        "p",
-        *(
-            element("span", element("span", class_="key", style=f"background: var(--c{place})"), name)
-            for place, name in ((0, "least useful features perturbed"), (1, "most useful features perturbed"))
-        ),
-        class_="legend",
-    )
-    title = element("h3", "Under perturbation of the least and the most useful features")
-    note = element("p", "The unit of a shift is the typical distance of two examples' embeddings.", class_="note")
-    return join([title, legend, note, element("div", *drawn, class_="grid")])
-
-
-def strength_plot(audited: Audited, what: str, title: str) -> Markup:
-    """Both sides over the strengths, with intervals."""
-    rows = audited.facts["perturbation"]
-    sides = {side: [(row["strength"], row[f"{side}_{what}"]) for row in rows] for side in ("near", "far")}
-    known = [
-        end
-        for pairs in sides.values()
-        for _, n in pairs
-        for end in (n["value"], n["low"], n["high"])
-        if end is not None
-    ]
-    x = scale_of([row["strength"] for row in rows], 46, WIDTH - 12)
-    y = Scale(0, 1, 160, 26) if what == "accuracy" else scale_of([0.0, *known], 160, 26)
-    unit = "fraction of tokens removed" if audited.facts["data"]["kind"] == "tokens" else "sigma"
-    parts = frame(x, y, title, unit)
-    for place, pairs in enumerate(sides.values()):
-        points = [(at, n) for at, n in pairs if n["value"] is not None]
-        parts.append(polyline([(x(at), y(n["value"])) for at, n in points], f"mean s{place}")) if points else None
-        for at, n in points:
-            if n["low"] is not None:
-                parts.append(line(x(at), y(n["low"]), x(at), y(n["high"]), f"interval s{place}"))
-            parts.append(box(x(at) - 3, y(n["value"]) - 3, 6, 6, f"{number(n['value'])}", rx=3, class_=f"f{place}"))
-    return drawing(192, f"{title} of {audited.name} under perturbation", *parts)
-
-
-def corruptions_section(audits: Sequence[Audited]) -> Markup:
-    """Heat maps of accuracy and of calibration error; of two models their difference."""
+def _corruptions(audits: Sequence[Audited]) -> list[Gallery]:
+    """Heat maps of accuracy and of calibration error; of two models also the difference in accuracy."""
     if not any(audited.facts["corruptions"] for audited in audits):
-        return Markup()
+        return []
     accuracy = [cells_of(audited, "accuracy") for audited in audits]
     drawn = [heat_map(_title(a, audits, "accuracy"), cells) for a, cells in zip(audits, accuracy, strict=True) if cells]
     if len(audits) == 2 and all(accuracy):
@@ -177,24 +189,9 @@ def corruptions_section(audits: Sequence[Audited]) -> Markup:
         gap = {name: {s: other[name][s] - v for s, v in row.items()} for name, row in one.items()}
         reach = max(abs(v) for row in gap.values() for v in row.values()) or 1.0
         drawn.append(heat_map("accuracy of the second − the first", gap, reach))  # noqa: RUF001
-    drawn += [
-        heat_map(_title(a, audits, "calibration error (low is good)"), cells_of(a, "calibration_error")) for a in audits
-    ]
-    return join(
-        [
-            element("h3", "Under corruptions"),
-            element("div", *(element("figure", figure) for figure in drawn), class_="grid"),
-        ]
-    )
-
-
-def _title(audited: Audited, audits: Sequence[Audited], what: str) -> str:
-    """With the name of the model where there are two, as far as there is room."""
-    if len(audits) == 1:
-        return what
-    room = _TITLE - len(what)
-    name = audited.name if len(audited.name) <= room else f"…{audited.name[1 - room :]}"
-    return f"{name}: {what}"
+    calibration = "calibration error (low is good)"
+    drawn += [heat_map(_title(a, audits, calibration), cells_of(a, "calibration_error")) for a in audits]
+    return [Gallery("Under corruptions", drawn)]
 
 
 def cells_of(audited: Audited, what: str) -> dict[str, dict[int, float]]:
@@ -202,37 +199,19 @@ def cells_of(audited: Audited, what: str) -> dict[str, dict[int, float]]:
     return {name: {int(s): cell[what]["value"] or 0.0 for s, cell in row.items()} for name, row in found.items()}
 
 
-def examples_section(audited: Audited) -> Markup:
-    """The most telling examples, with a key of the colours."""
-    keys = [
-        element("span", element("span", class_="key", style=f"background: {colour(ramp, 0.7)}"), name)
-        for name, ramp in (("utility", USEFUL), ("sensitivity", SENSITIVE))
-    ]
-    note = "Colours run from nothing to the largest value of that example."
-    legend, told = element("p", *keys, class_="legend"), element("p", note, class_="note")
-    return join([element("h3", "The most telling examples"), legend, told, examples(audited)])
+def _title(audited: Audited, audits: Sequence[Audited], what: str) -> str:
+    """The title of a figure, with the name of the model if there are two, shortened to fit."""
+    if len(audits) == 1:
+        return what
+    room = _TITLE - len(what)
+    name = audited.name if len(audited.name) <= room else f"…{audited.name[1 - room :]}"
+    return f"{name}: {what}"
 
 
-def method_section(audited: Audited) -> Markup:
-    """How it was measured, folded away."""
-    facts = audited.facts
-    probes, error = facts["estimator"]["probes"], facts["estimator"]["relative_error"]
-    way = "exact" if probes is None else f"{probes} random probes, standard error {error:.0%} of each feature's value"
-    shown = {"sensitivity": way, **{name: str(value) for name, value in facts["settings"].items()}}
-    pairs = [part for name, value in shown.items() for part in (element("dt", name), element("dd", value))]
-    return element("details", element("summary", "How it was measured"), element("dl", *pairs))
-
-
-_SLICES = 24  # of one column that are drawn
-_UNLIKELY = 0.2  # of a feature that is listed
-
-
-def slices_section(audited: Audited) -> Markup:
-    """Accuracy and rank correlation of each slice with intervals; the same numbers folded away."""
-    held = audited.facts["slices"]
-    columns = list(dict.fromkeys(entry["column"] for entry in held))
+def _slices(held: list[dict[str, Any]]) -> Gallery:
+    """Accuracy, rank correlation and far gain of each slice, with intervals."""
     drawn = []
-    for column in columns:
+    for column in dict.fromkeys(entry["column"] for entry in held):
         entries = [entry for entry in held if entry["column"] == column]
         drawn += [slice_plot(column, entries, what) for what in ("accuracy", "rank_correlation", "far_gain")]
     names = list(held[0]["numbers"]) if held else []
@@ -240,63 +219,25 @@ def slices_section(audited: Audited) -> Markup:
         [f"{e['column']} {e['value']}", str(e["examples"]), *(interval_cell(e["numbers"].get(n)) for n in names)]
         for e in held
     ]
-    numbers_ = element(
-        "details",
-        element("summary", "The same as a table"),
-        table(["slice", "examples", *(name.replace("_", " ") for name in names)], rows),
-    )
-    figures = element("div", *(element("figure", figure) for figure in drawn), class_="grid")
-    return join([element("h3", "Per class and slice"), figures, numbers_])
+    sheet = Sheet(["slice", "examples", *(name.replace("_", " ") for name in names)], rows)
+    return Gallery("Per class and slice", drawn, sheet=sheet)
 
 
-def slice_plot(column: str, entries: Sequence[dict[str, Any]], what: str) -> Markup:
-    """A dot with its interval for each value; of many the lowest ones."""
-    known = [entry for entry in entries if entry["numbers"][what]["value"] is not None]
-    known = sorted(known, key=lambda entry: float(entry["numbers"][what]["value"]))[:_SLICES]
-    ends = [end for e in known for end in (e["numbers"][what]["low"], e["numbers"][what]["high"]) if end is not None]
-    x = Scale(0, 1, 128, WIDTH - 12) if what == "accuracy" else scale_of([0.0, *ends], 128, WIDTH - 12)
-    bottom = 26 + 15 * len(known)
-    parts = [heading(12, f"{what.replace('_', ' ')} by {column}")]
-    for place, entry in enumerate(known):
-        held, y = entry["numbers"][what], 32 + 15 * place
-        parts.append(words(122, y + 3.5, f"{str(entry['value'])[:14]} ({entry['examples']})", "small", "end"))
-        if held["low"] is not None:
-            parts.append(line(x(held["low"]), y, x(held["high"]), y, "interval s3"))
-        parts.append(box(x(held["value"]) - 3.5, y - 3.5, 7, 7, number(held["value"]), rx=3.5, class_="f3"))
-    parts.append(line(128, bottom, WIDTH - 12, bottom, "axis"))
-    parts += [words(x(tick), bottom + 14, f"{tick:g}", "small", "middle") for tick in x.ticks(4)]
-    return drawing(bottom + 20, f"{what} by {column}", *parts)
-
-
-def errors_section(audited: Audited) -> Markup:
-    """Features that go with the errors, and classes that are taken for another."""
-    facts = audited.facts
+def _features(facts: dict[str, Any]) -> Sheet | None:
+    """Features associated with the errors; None without any."""
     names = facts["data"]["class_names"]
-    held = [e for e in facts["leftover"] if e["p"] < _UNLIKELY]
     rows = [
         [e["name"], e["kind"], _called(e["label"], names), f"{e['gain']:.0%}", _use(e), _change(e), probability(e["p"])]
-        for e in held
+        for e in facts["leftover"]
+        if e["p"] < _UNLIKELY
     ]
-    taken = [
-        f"{e['count']} of {e['of']} examples of {_called(e['label'], names)} are taken for "
-        f"{_called(e['taken_for'], names)}"
-        for e in facts["confusions"]
-    ]
-    if not rows and not taken:
-        return Markup()
-    head = ["feature", "it is", "with errors in class", "loss to be had by it", "its use now", "loss without it", "p"]
-    note = (
-        "Features that go with the errors; those with p < .01 and 5 % of the loss count, and the model was run without "
-        "these. Use: how far the model goes with the feature by itself, relative to what the labels ask for on top: 0 "
-        "is not at all, below 0 the wrong way."
-    )
-    return join(
-        [
-            element("h3", "What the errors go with"),
-            element("ul", *(element("li", line_) for line_ in taken)) if taken else Markup(),
-            join([table(head, rows), element("p", note, class_="note")]) if rows else Markup(),
-        ]
-    )
+    head = ["feature", "kind", "errors in class", "loss it could save", "current use", "loss without it", "p"]
+    return Sheet(head, rows) if rows else None
+
+
+def _confusion(e: dict[str, Any], names: Sequence[str]) -> str:
+    label, other = _called(e["label"], names), _called(e["taken_for"], names)
+    return f"{e['count']} of {e['of']} examples of {label} are taken for {other}"
 
 
 def _use(entry: dict[str, Any]) -> str:
@@ -313,72 +254,48 @@ def _called(label: int | None, names: Sequence[str]) -> str:
     return names[label] if label < len(names) else str(label)
 
 
-SOURCE = "audit.json and telling.npz"
+def _examples(audited: Audited) -> dict[str, list[Example]]:
+    """The most telling examples, grouped by the reason for which they were chosen."""
+    shown: dict[str, list[Example]] = {}
+    for place, entry in enumerate(audited.facts["telling"]):
+        why = entry["why"][0].upper() + entry["why"][1:]
+        shown.setdefault(why, []).append(_example(audited, place, entry))
+    return shown
 
 
-def audit_page(folder: Path, beside: Sequence[Path] = ()) -> str:
-    """One model; `beside` are folders of other audits, which are shown in the plane."""
-    audited = load_audit(folder)
-    title = f"Audit of {audited.name}"
-    return document(
-        title,
-        element("h1", title),
-        facts_line(audited.facts),
-        verdict(audited.facts),
-        plane_section(_points([audited], beside), references(), audited.facts["thresholds"]),
-        element("h3", "Numbers, with 95 % intervals over examples"),
-        numbers_table([audited]),
-        *_parts(audited),
-        source=SOURCE,
-    )
+def _example(audited: Audited, place: int, entry: dict[str, Any]) -> Example:
+    x, u, s = (audited.arrays[f"{part}_{place}"] for part in "xus")
+    caption = _caption(audited.facts, entry)
+    if "words" in entry:
+        return Example(caption, tokens=_tokens(entry["words"], entry["feature"], u, s))
+    if x.ndim == 3 and x.shape[0] in (1, 3):
+        return Example(caption, maps=maps(x, u, s))
+    return Example(caption, figure=bars(u.ravel(), s.ravel(), audited.facts["data"].get("feature_names") or ()))
 
 
-def comparison_page(folder: Path, beside: Sequence[Path] = ()) -> str:
-    """Two models: comparison.json and a folder for each."""
-    facts = read_json(folder / "comparison.json", "comparison")
-    audits = [load_audit(folder / name) for name in facts["folders"]]
-    title = " and ".join(audited.name for audited in audits)
-    parts = [element("h1", f"Audit of {title}"), facts_line(audits[0].facts)]
-    for audited in audits:
-        parts.append(join([element("h4", audited.name), verdict(audited.facts)]))
-    parts += [
-        plane_section(_points(audits, beside), references(), audits[0].facts["thresholds"]),
-        _differences(facts, audits),
-        element("h3", "Numbers, with 95 % intervals over examples"),
-        numbers_table(audits),
-        perturbation_section(audits),
-        corruptions_section(audits),
-    ]
-    for audited in audits:
-        sections = (errors_section, slices_section, examples_section, method_section)
-        parts += [element("h2", audited.name), *(section(audited) for section in sections)]
-    return document(title, *parts, source="comparison.json and the two audits beside it")
+def _tokens(words: Sequence[str], feature: Sequence[bool], u: np.ndarray, s: np.ndarray) -> list[Token]:
+    highest_u, highest_s = (max(float(values.max(initial=0.0)), 1e-12) for values in (u, s))
+    tokens = []
+    for word, removable, useful, sensitive in zip(words, feature, u, s, strict=False):
+        back, mark = colour(USEFUL, float(useful) / highest_u), colour(SENSITIVE, float(sensitive) / highest_s)
+        colours = (back, text_on(back), mark, f"sensitivity {sensitive:.3g}") if removable else ()
+        tokens.append(Token(word, removable, *colours))
+    return tokens
 
 
-def _parts(audited: Audited) -> list[Markup]:
-    return [
-        perturbation_section([audited]),
-        corruptions_section([audited]),
-        errors_section(audited),
-        slices_section(audited),
-        examples_section(audited),
-        method_section(audited),
-    ]
+def _caption(facts: dict[str, Any], entry: dict[str, Any]) -> str:
+    names = facts["data"]["class_names"]
+    label, predicted = (_called(entry[key], names) for key in ("label", "predicted"))
+    told = label if label == predicted else f"{label}, taken for {predicted}"
+    which = f"{entry.get('source') or 'example ' + str(entry['example'])}: " if entry["example"] >= 0 else ""
+    parts = [f"{which}{told} ({entry['confidence']:.2f})"]
+    for key, name in (("near_gain", "near"), ("far_gain", "far"), ("observed_rank_correlation", "rank correlation")):
+        parts += [f"{name} {entry[key]:.2f}"] if entry[key] is not None else []
+    return " · ".join(parts)
 
 
-def _points(audits: Sequence[Audited], beside: Sequence[Path]) -> list[Point]:
-    found = [point_of(audited.facts) for audited in audits]
-    found += [point_of(load_audit(folder).facts) for folder in beside]
-    return [point for point in found if point is not None]
-
-
-def _differences(facts: dict[str, Any], audits: Sequence[Audited]) -> Markup:
-    """B minus A on the same examples, with paired tests."""
-    rows = []
-    for name, gap in facts["differences"].items():
-        span = DASH if gap["low"] is None else f"[{number(gap['low'], 3, True)}, {number(gap['high'], 3, True)}]"
-        told = element("strong", number(gap["mean"], 3, True)) if gap["significant"] else number(gap["mean"], 3, True)
-        rows.append([name.replace("_", " "), told, span, probability(gap["holm"]) or DASH])
-    note = f"Paired t tests over the {facts['examples']} examples, Holm's correction over the rows; bold: p < .05."
-    head = ["", f"{audits[1].name} − {audits[0].name}", "95 % interval", "p"]  # noqa: RUF001
-    return join([element("h3", "Differences"), table(head, rows), element("p", note, class_="note")])
+def _method(facts: dict[str, Any]) -> dict[str, str]:
+    """How it was measured."""
+    probes, error = facts["estimator"]["probes"], facts["estimator"]["relative_error"]
+    way = "exact" if probes is None else f"{probes} random probes, standard error {error:.0%} of each feature's value"
+    return {"sensitivity": way, **{name: str(value) for name, value in facts["settings"].items()}}

@@ -1,4 +1,4 @@
-"""Captions: which test, seeds, commits and devices stand behind a table, and what to beware of."""
+"""Captions: the test, seeds, commits and devices behind a table, and warnings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MEANING = (
     "seeds, p < .05 after Holm's correction over the columns."
 )
 
-ENOUGH = 5  # below, a t test leans hard on its assumption that differences are normal
+ENOUGH = 5  # with fewer seeds, a t test depends heavily on its assumption that differences are normal
 
 
 def caption_of(results: Results) -> str:
-    """What the marks mean, and where the numbers come from."""
+    """The meaning of the marks, and the origin of the numbers."""
     seeds = sorted({record.seed for record in results.records})
     commits = _distinct(record.commit for record in results.records)
     devices = _distinct(record.device for record in results.records)
@@ -32,7 +32,7 @@ def caption_of(results: Results) -> str:
 
 
 def notes_of(results: Results) -> tuple[str, ...]:
-    """What to beware of: too few seeds, seeds that are missing, mixed code or devices, shared beginnings, damage."""
+    """Warnings: too few or missing seeds, mixed code or devices, shared first epochs, leakage, damaged pictures."""
     notes = [*_few_seeds(results), *_missing(results), *_mixed(results), *_trunks(results), *_leakage(results)]
     return (*notes, *_damaged(results), *_counted(results))
 
@@ -51,18 +51,18 @@ def spans(numbers: Sequence[int]) -> str:
 def _few_seeds(results: Results) -> list[str]:
     single = [method for method, runs in results.runs.items() if len(runs) == 1]
     few = [method for method, runs in results.runs.items() if 1 < len(runs) < ENOUGH]
-    notes = [f"One seed, so neither deviation nor test: {_row(single)}."] if single else []
-    hint = f"Fewer than {ENOUGH} seeds, so that marks are hints at best: {_row(few)}."
+    notes = [f"Only one seed, so no deviation and no test: {_row(single)}."] if single else []
+    hint = f"Fewer than {ENOUGH} seeds, so the marks are weak evidence: {_row(few)}."
     return notes + ([hint] if few else [])
 
 
 def _missing(results: Results) -> list[str]:
     absent = [method for method in results.experiment.methods if method not in results.runs]
-    notes = [f"Without a finished run: {_row(absent)}."] if absent else []
+    notes = [f"No finished runs: {_row(absent)}."] if absent else []
     seeds = {record.seed for record in results.records}
     short = {method: sorted(seeds - set(runs)) for method, runs in results.runs.items()}
     lacking = [f"{method} (seeds {spans(missing)})" for method, missing in short.items() if missing]
-    return notes + ([f"Incomplete: {_row(lacking)} missing."] if lacking else [])
+    return notes + ([f"Missing runs: {_row(lacking)}."] if lacking else [])
 
 
 def _mixed(results: Results) -> list[str]:
@@ -73,50 +73,54 @@ def _mixed(results: Results) -> list[str]:
         "test sets": _distinct(origin for record in results.records for origin in record.origins.values()),
     }
     mixed = [f"{name} ({', '.join(values)})" for name, values in facts.items() if len(values) > 1]
-    return [f"Mixed in this table: {'; '.join(mixed)}."] if mixed else []
+    return [f"The runs differ in {'; '.join(mixed)}."] if mixed else []
 
 
 def _damaged(results: Results) -> list[str]:
     named = _distinct(picture for record in results.records for picture in record.damaged)
     first = f"{', '.join(named[:3])}{', …' if len(named) > 3 else ''}"
-    return [f"{len(named)} damaged pictures were left out ({first}); the records say which, and why."] if named else []
+    return (
+        [f"{len(named)} damaged pictures were skipped ({first}); the records list them with the reasons."]
+        if named
+        else []
+    )
 
 
 def _trunks(results: Results) -> list[str]:
-    """Which methods began with the same epochs, to their seconds, and with how many."""
+    """Groups of methods that share their first epochs, whose logs agree to the second, and how many epochs."""
     said = []
-    for company in _companies(results):
+    for group in _sharing(results):
         lengths: dict[str, list[str]] = {}
-        for method in company:
-            others = [_common(results, method, other) for other in company if other != method]
+        for method in group:
+            others = [_common(results, method, other) for other in group if other != method]
             longest = [max(common.get(seed, 0) for common in others) for seed in set().union(*others)]
             lengths.setdefault(_span(longest), []).append(method)
         said.append(", and ".join(f"{span} of {_row(methods)}" for span, methods in lengths.items()))
-    return [f"Begun once per seed and shared between methods: {'. '.join(said)}."] if said else []
+    return [f"First epochs trained once per seed and shared: {'. '.join(said)}."] if said else []
 
 
-def _companies(results: Results) -> list[list[str]]:
-    """Methods of which each shares an epoch or more with another, in every seed that the two have."""
+def _sharing(results: Results) -> list[list[str]]:
+    """Groups of methods that share at least one epoch in every common seed."""
     found: list[list[str]] = []
     for method in results.runs:
-        for company in found:
-            if any(min(_common(results, method, other).values(), default=0) for other in company):
-                company.append(method)
+        for group in found:
+            if any(min(_common(results, method, other).values(), default=0) for other in group):
+                group.append(method)
                 break
         else:
             found.append([method])
-    return [company for company in found if len(company) > 1]
+    return [group for group in found if len(group) > 1]
 
 
 def _common(results: Results, one: str, other: str) -> dict[int, int]:
-    """The epochs that two methods begin with in common, per seed; runs of a fleet may look alike, and have no trunk."""
+    """The number of first epochs that two methods share, per seed; only runs with a trunk share any."""
     runs, others = results.runs[one], results.runs[other]
     branch = {seed: bool(runs[seed].trunk or others[seed].trunk) for seed in runs if seed in others}
     return {seed: _alike(runs[seed].log, others[seed].log) if branch[seed] else 0 for seed in branch}
 
 
 def _alike(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many entries two logs begin with in common."""
+    """The number of equal entries at the start of two logs."""
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
 
 
@@ -126,14 +130,14 @@ def _span(epochs: Sequence[int]) -> str:
 
 
 def _counted(results: Results) -> list[str]:
-    """How much lies behind averages over sentences, where records say so: "sentences, dev, raw"."""
+    """The numbers of sentences that averages are over, from scores such as "sentences, dev, raw"."""
     counts = {
         name: {int(record.scores[name]) for record in results.records if name in record.scores}
         for name in dict.fromkeys(name for record in results.records for name in record.scores)
         if name.startswith("sentences, ")
     }
     said = [f"{'/'.join(f'{n:,}' for n in sorted(held))} ({name[11:]})" for name, held in counts.items()]
-    return [f"Sentences behind averages over sentences: {'; '.join(said)}."] if said else []
+    return [f"Number of sentences in averages over sentences: {'; '.join(said)}."] if said else []
 
 
 def _leakage(results: Results) -> list[str]:
@@ -141,13 +145,13 @@ def _leakage(results: Results) -> list[str]:
     methods = {names: [m for m, held in overlaps.items() if held == names] for names in overlaps.values() if names}
     return [
         f"Leakage: the training augmentation of {listed(among)} resembles tested corruptions "
-        f"({', '.join(names)}); seen and unseen ones stand apart below."
+        f"({', '.join(names)}); seen and unseen corruptions have a table of their own below."
         for names, among in methods.items()
     ]
 
 
 def _row(names: Sequence[str]) -> str:
-    """`a, b`, or `a; b, c` where names have commas of their own."""
+    """`a, b`, or `a; b, c` if a name contains a comma."""
     return ("; " if any("," in name for name in names) else ", ").join(names)
 
 

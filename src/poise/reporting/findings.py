@@ -1,4 +1,4 @@
-"""What the page says and draws about an experiment, as sentences and numbers without any markup."""
+"""Sentences and numbers for the page about an experiment."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ Cells = dict[str, dict[int, float]]  # corruption → severity → accuracy
 
 
 def findings(table: Table) -> list[str]:
-    """One sentence per method that was compared: where it is significantly better, and where worse."""
+    """One sentence per compared method: in which columns it is significantly better, and in which worse."""
     return [_finding(table, row) for row in table.rows if any(cell.difference for cell in row.cells)]
 
 
 def corruption_accuracies(results: Results, method: str, seeds: Collection[int] | None = None) -> Cells:
-    """Mean over seeds, or over these, for every corruption and severity: those of the protocol in its order, then
-    others, as `UN/5`."""
+    """Mean over seeds for every corruption and severity: those of the protocol in its order, then others, as `UN/5`."""
     found: dict[str, dict[int, list[float]]] = {name: {} for name in CORRUPTIONS}
     for seed, run in results.runs[method].items():
         for score, value in run.scores.items() if seeds is None or seed in seeds else ():
@@ -39,19 +38,19 @@ def corruption_gaps(results: Results, one: str, other: str) -> Cells:
 
 
 def subtract(one: Cells, other: Cells) -> Cells:
-    """Differences where both were measured."""
+    """Differences in the cells that both have."""
     common = {name: row.keys() & other[name].keys() for name, row in one.items() if name in other}
     return {name: {s: one[name][s] - other[name][s] for s in sorted(both)} for name, both in common.items() if both}
 
 
 def pairs(results: Results, methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Each method with the first of its group, where both are among `methods`."""
+    """Each method with the first of its group, if both are among `methods`."""
     groups = results.experiment.groups
     return [(m, group[0]) for group in groups for m in group[1:] if m in methods and group[0] in methods]
 
 
 def class_accuracies(results: Results, method: str, name: str) -> np.ndarray | None:
-    """[seeds, classes] on one test set; a class without examples counts as 0; None if nothing was counted."""
+    """[seeds, classes] on one test set; a class without examples counts as 0; None without counts."""
     counts = [run.classes[name] for run in results.runs[method].values() if run.classes.get(name)]
     if not counts or len({len(count) for count in counts}) > 1:
         return None
@@ -61,7 +60,7 @@ def class_accuracies(results: Results, method: str, name: str) -> np.ndarray | N
 
 
 def facts_of(runs: Sequence[Record]) -> dict[str, str]:
-    """Where and when the runs of a method were made, as far as it is known."""
+    """Where and when the runs of a method were made; unknown facts are left out."""
     seconds = [run.seconds for run in runs if run.seconds is not None]
     memory = [run.peak_memory for run in runs if run.peak_memory is not None]
     facts = {
@@ -71,11 +70,11 @@ def facts_of(runs: Sequence[Record]) -> dict[str, str]:
         "engine": _distinct([run.engine for run in runs]),
         "Poise": _distinct([run.version_of_poise for run in runs]),
         "versions": _distinct([_pairs_of(run.versions) for run in runs]),
-        "time": f"{np.mean(seconds):.1f} s per run, {sum(seconds):.0f} s in all" if seconds else "",
+        "time": f"{np.mean(seconds):.1f} s per run, {sum(seconds):.0f} s in total" if seconds else "",
         "memory": f"{max(memory) / 2**20:.0f} MiB at most" if memory else "",
         "trunk": f"{_pairs_of(runs[0].trunk)} shared with other methods of the same seed" if runs[0].trunk else "",
-        "began": min((run.started for run in runs if run.started), default=""),
-        "ended": max((run.finished for run in runs if run.finished), default=""),
+        "started": min((run.started for run in runs if run.started), default=""),
+        "finished": max((run.finished for run in runs if run.finished), default=""),
     }
     return {name: value for name, value in facts.items() if value}
 
@@ -88,9 +87,9 @@ def _finding(table: Table, row: Row) -> str:
         if gap and gap.significant:
             (better if (gap.mean > 0) != column.lower_is_better else worse).append(column.name)
     if all(cell.difference is None or cell.difference.p is None for cell in row.cells):
-        return f"{row.method}: not tested against {row.against}, for want of seeds."
+        return f"{row.method}: not tested against {row.against}: too few seeds."
     if not better and not worse:
-        return f"{row.method}: no significant difference to {row.against}."
+        return f"{row.method}: no significant difference from {row.against}."
     said = [
         f"significantly {how} in {len(names)} of {len(table.columns)} columns ({'; '.join(names)})"
         for how, names in (("better", better), ("worse", worse))

@@ -1,9 +1,8 @@
-"""Tables written down: for the terminal, Markdown, LaTeX, CSV and JSON.
+"""Tables as text for the terminal, Markdown, LaTeX, CSV and JSON.
 
-Text, Markdown and LaTeX have one grid in common: a head of two rows (column, then ours and paper), and rows of marks.
-CSV has one line per method and column, JSON the same as objects, both with all digits.
-
-Tables for the terminal: what does not fit side by side stands below each other; bold is a star.
+Text, Markdown and LaTeX share one grid: a head of two rows (column, then ours and paper), and rows of marks. In the
+terminal, columns that do not fit go below the others, and a star stands for bold. CSV has one line per method and
+column, JSON the same as objects, both with all digits.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def text(tables: Sequence[Table], width: int | None = None, escapes: bool = False) -> str:
-    """Tables of at most `width` characters, if that can be; with `escapes`, bold is bold as well."""
+    """Tables of at most `width` characters if possible; with `escapes`, stars are also bold."""
     return "\n".join(_table(table, width, escapes) for table in tables)
 
 
@@ -39,7 +38,7 @@ def _table(table: Table, width: int | None, escapes: bool) -> str:
 
 
 def _blocks(grid: Grid, fixed: int, width: int | None, escapes: bool) -> list[str]:
-    """The grid, cut between its columns into pieces that fit, each with the first `fixed` columns."""
+    """The grid cut between columns into blocks that fit, each with the first `fixed` columns."""
     sizes = _sizes(grid)
     spans = [_span(grid, number, sizes) for number in range(len(grid.head))]
     full = (width or 10**9) - sum(span + len(_GAP) for span in spans[:fixed])
@@ -67,7 +66,7 @@ def _block(grid: Grid, numbers: list[int], sizes: list[int], escapes: bool) -> s
 
 
 def _places(grid: Grid, number: int) -> range:
-    """The columns under a name of the head."""
+    """The columns below a name of the head."""
     start = sum(width for _, width in grid.head[:number])
     return range(start, start + grid.head[number][1])
 
@@ -78,7 +77,7 @@ def _span(grid: Grid, number: int, sizes: list[int]) -> int:
 
 
 def _sizes(grid: Grid) -> list[int]:
-    """The width of each column; a name over two columns may need more than both."""
+    """The width of each column; a name above two columns may be wider than both."""
     sizes = [max(len(name), *(len(_star(row[n])) for row in grid.rows)) for n, name in enumerate(grid.under)]
     for number, (name, _) in enumerate(grid.head):
         sizes[_places(grid, number)[0]] += max(0, len(name) - _span(grid, number, sizes))
@@ -95,14 +94,14 @@ def _star(mark: Mark) -> str:
     return f"{mark.text} *" if mark.bold else mark.text
 
 
-_MARKDOWN = re.compile(r"[\\|*]|<(?=[A-Za-z/!])|(?<![^\W_])_|_(?![^\W_])")  # what would be read as more than itself
+_MARKDOWN = re.compile(r"[\\|*]|<(?=[A-Za-z/!])|(?<![^\W_])_|_(?![^\W_])")  # what Markdown would interpret
 _LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "\\": r"\textbackslash{}"}
 _LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "±": r"$\pm$"}  # noqa: RUF001
 _LATEX |= {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$"}  # noqa: RUF001
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """Tables as GitHub shows them; differences in tables of their own."""
+    """Tables for GitHub, with separate tables of differences."""
     return "\n\n".join(_markdown(table) for table in tables) + "\n"
 
 
@@ -112,7 +111,7 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 def as_csv(tables: Sequence[Table]) -> str:
-    """One line per method and column, with all digits; what is unknown is empty."""
+    """One line per method and column, with all digits; unknown values are empty."""
     lines = [{**line, "title": table.title} for table in tables for line in _lines(table)]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(lines[0]), lineterminator="\n")
@@ -122,12 +121,12 @@ def as_csv(tables: Sequence[Table]) -> str:
 
 
 def _no_formula(value: Any) -> Any:
-    """Words that a spreadsheet would compute get an apostrophe, which keeps them words."""
+    """Prefix text that a spreadsheet would evaluate with an apostrophe."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def as_json(tables: Sequence[Table]) -> str:
-    """A list of tables, with all digits; what is unknown is null."""
+    """A list of tables, with all digits; unknown values are null."""
     return json.dumps([_object(table) for table in tables], indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -179,7 +178,7 @@ def _latex_grid(grid: Grid) -> str:
     for number, row in enumerate(grid.rows):
         lines += [r"\midrule"] if number in grid.rules else []
         cells = [rf"\textbf{{{_tex(mark.text)}}}" if mark.bold else _tex(mark.text) for mark in row]
-        # At the start of a row LaTeX would take [ and * for arguments of the \\ before it.
+        # At the start of a row, LaTeX would read [ and * as arguments of the preceding \\.
         start = "{}" if cells[0].startswith(("[", "*")) else ""
         lines.append(f"{start}{' & '.join(cells)} \\\\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])

@@ -1,4 +1,4 @@
-"""How numbers are written in tables and figures: four digits, no zero before the point."""
+"""Numbers as text in tables and figures: four digits, no zero before the point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def number(value: float, digits: int = 4, sign: bool = False) -> str:
 
 
 def spread(cell: Summary | Published | None) -> str:
-    """`.9250 ±.0088`, or without a deviation where there is none."""
+    """`.9250 ±.0088`, or `.9250` without a deviation."""
     if cell is None:
         return DASH
     return number(cell.mean) if cell.std is None else f"{number(cell.mean)} ±{number(cell.std)}"
@@ -31,7 +31,7 @@ def arrow(difference: Difference | None) -> str:
 
 
 def interval(difference: Difference | None) -> str:
-    """`+.2261 [+.1523, +.2999] p=.0004`, as far as the seeds allow."""
+    """`+.2261 [+.1523, +.2999] p=.0004`, or less if there are too few seeds."""
     if difference is None:
         return DASH
     mean = number(difference.mean, sign=True)

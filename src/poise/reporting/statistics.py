@@ -1,10 +1,10 @@
-"""Statistics over seeds: what the numbers of a few runs can and cannot decide.
+"""Paired tests over seeds.
 
     paired t     d_i = a_i - b_i over the seeds i that both have,  t = mean(d) / (std(d) / sqrt(n)),  n - 1 degrees
     interval     mean(d) ± t_{0.975, n-1} · std(d) / sqrt(n)
     Holm         the k-th smallest of m p values, times m - k + 1, never below the one before, at most 1
 
-Runs of one seed share their initial weights, data order and often their first epochs, hence the pairs.
+Tests are paired because runs of one seed share initial weights, data order and often their first epochs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit  # type: ignore[import-untyped]
 
 LEVEL = 0.05
-_ROUNDING = 1e-12  # spreads below this share of the values are rounding, not variance
+_ROUNDING = 1e-12  # smaller spreads, relative to the values, are rounding errors
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Difference:
     """A mean difference over common seeds.
 
     low, high  its 95 % interval; None with one seed, or if the difference is the same for all seeds.
-    p          of the two-sided paired t test; None where it cannot be made.
-    holm       p p corrected for the other columns of its row, by `corrected`.
+    p          of the two-sided paired t test; None if it is not defined.
+    holm       Holm-corrected p over the columns of the row, from `corrected`.
     """
 
     mean: float
@@ -51,13 +51,13 @@ class Difference:
 
 
 def summary(values: Sequence[float]) -> Summary:
-    """Of one number per seed."""
+    """Summarize one number per seed."""
     array = np.asarray(values, dtype=float)
     return Summary(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else None, len(array))
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> Difference | None:
-    """One minus the other, over the seeds that both have; None without any."""
+    """One minus the other over common seeds; None without any."""
     seeds = sorted(one.keys() & other.keys())
     if not seeds:
         return None
@@ -73,13 +73,13 @@ def paired(one: Mapping[int, float], other: Mapping[int, float]) -> Difference |
 
 
 def corrected(row: Sequence[Difference | None]) -> list[Difference | None]:
-    """The differences of a row of a table, with Holm's correction over its columns."""
+    """The differences of a table's row with Holm's correction over its columns."""
     values = holm([cell.p if cell else None for cell in row])
     return [replace(cell, holm=value) if cell else None for cell, value in zip(row, values, strict=True)]
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Holm's corrected p values, in the given order; None stays None and does not count."""
+    """Holm-corrected p values in the given order; None stays None and is not counted."""
     order = sorted((value, place) for place, value in enumerate(values) if value is not None)
     found: list[float | None] = [None] * len(values)
     highest = 0.0

@@ -1,7 +1,4 @@
-"""A page about a sweep: its table, and a figure for each parameter.
-
-What a sweep has found: its folder read back, and a table with the best trial first.
-"""
+"""A sweep read from its folder: a table with the best trial first, and a page with a figure for each parameter."""
 
 from __future__ import annotations
 
@@ -12,18 +9,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from markupsafe import Markup
+
 from poise.io.json_files import RecordError, read_json, require
 from poise.records.schema import RECORD, read_record
 from poise.records.sweeps import SWEEP, TRIAL, in_words, label_of, score_of
+from poise.reporting.figures.gallery import Gallery
 from poise.reporting.figures.svg import WIDTH, Scale, box, drawing, heading, line, polyline, scale_of, short, words
-from poise.reporting.markup import Markup, document, element
-from poise.reporting.rounding import DASH, number, spread
+from poise.reporting.render import Sheet, render
+from poise.reporting.rounding import number, spread
 from poise.reporting.statistics import Summary, summary
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The values of a trial by path, its scores by seed, and what went wrong if something did."""
+    """The values of a trial by path, its scores by seed, and the error if it failed."""
 
     values: Mapping[str, str]
     scores: Mapping[int, float]
@@ -60,7 +60,7 @@ class Swept:
 
 
 def load_sweep(folder: Path) -> Swept:
-    """Read a sweep back, or say in a RecordError what is wrong with it."""
+    """Read the sweep in a folder; RecordError if a file is missing or damaged."""
     content = read_json(folder / SWEEP, "sweep")
     require(folder / SWEEP, content, "sweep", name=str, title=str, method=str, choices=dict, score=list)
     score = tuple(content["score"])
@@ -71,13 +71,12 @@ def load_sweep(folder: Path) -> Swept:
 
 def sweep_text(swept: Swept) -> str:
     """The table for a terminal."""
-    head = ["score", "seeds", *(label_of(path) for path in swept.choices)]
-    rows = [_row(trial, list(swept.choices)) for trial in swept.trials]
-    sizes = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
-    lines = ["  ".join(f"{word:{size}}" for word, size in zip(row, sizes, strict=True)) for row in [head, *rows]]
+    rows = [_head(swept), *(_row(trial, swept) for trial in swept.trials)]
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(f"{word:{size}}" for word, size in zip(row, sizes, strict=True)) for row in rows]
     rule = "-" * (sum(sizes) + 2 * (len(sizes) - 1))
     table = "\n".join(line.rstrip() for line in [lines[0], rule, *lines[1:]])
-    notes = [f"score: {swept.scored_on}, mean ± deviation over seeds; no test set was looked at."]
+    notes = [f"score: {swept.scored_on}, mean ± deviation over seeds; no test set was used."]
     notes += [f"failed: {in_words(trial.values)}: {trial.failed}" for trial in swept.trials if trial.failed]
     return "\n\n".join([swept.headline, table, "\n".join(notes)]) + "\n"
 
@@ -100,9 +99,13 @@ def _lost(trial: Trial) -> float:
     return -trial.summary.mean if trial.scores else 0.0
 
 
-def _row(trial: Trial, paths: list[str]) -> list[str]:
-    score = "failed" if trial.failed else spread(trial.summary) if trial.scores else DASH
-    return [score, str(len(trial.scores)), *(trial.values[path] for path in paths)]
+def _head(swept: Swept) -> list[str]:
+    return ["score", "seeds", *(label_of(path) for path in swept.choices)]
+
+
+def _row(trial: Trial, swept: Swept) -> list[str]:
+    score = "failed" if trial.failed else spread(trial.summary if trial.scores else None)
+    return [score, str(len(trial.scores)), *(trial.values[path] for path in swept.choices)]
 
 
 _TOP, _BOTTOM, _LEFT, _RIGHT = 30, 150, 44, WIDTH - 24
@@ -110,22 +113,20 @@ _TOP, _BOTTOM, _LEFT, _RIGHT = 30, 150, 44, WIDTH - 24
 
 def sweep_page(swept: Swept) -> str:
     """One self-contained page."""
-    figures = [element("figure", parameter_plot(swept, path)) for path in swept.choices if swept.scored]
-    dots = "A dot is a trial, the large one the best, the line the mean of all trials with that value."
-    return document(
-        f"{swept.title}: {swept.name}",
-        element("h1", f"{swept.title}: {swept.method}"),
-        element("p", swept.headline, class_="facts"),
-        element("h3", "Each parameter"),
-        element("div", *figures, class_="grid"),
-        element("p", f"{dots} Score: {swept.scored_on}; no tests.", class_="note"),
-        element("h3", "Trials, the best first"),
-        element("div", _table(swept), class_="wide"),
+    figures = [parameter_plot(swept, path) for path in swept.choices if swept.scored]
+    dots = "A dot is a trial, the large one the best; the line is the mean of all trials with that value."
+    return render(
+        "sweep",
+        title=f"{swept.title}: {swept.name}",
+        heading=f"{swept.title}: {swept.method}",
+        headline=swept.headline,
+        parameters=Gallery("Each parameter", figures, below=f"{dots} Score: {swept.scored_on}; no test set was used."),
+        trials=Sheet(_head(swept), [_row(trial, swept) for trial in swept.trials]),
     )
 
 
 def parameter_plot(swept: Swept, path: str) -> Markup:
-    """Score against the values of one parameter, in their order, evenly spaced: they are a list, not a line."""
+    """Score against the values of one parameter, which are evenly spaced in ascending order."""
     values = _ordered(swept.choices[path])
     trials = [(values.index(trial.values[path]), trial) for trial in swept.scored if trial.values[path] in values]
     y = scale_of([trial.summary.mean for _, trial in trials], _BOTTOM, _TOP)
@@ -153,7 +154,7 @@ def _dot(x: float, y: float, trial: Trial, best: bool) -> Markup:
 
 
 def _ordered(labels: Sequence[str]) -> list[str]:
-    """Numbers ascend; anything else stays as it was given."""
+    """Numbers in ascending order; other values in the order given."""
     try:
         return sorted(labels, key=float)
     except ValueError:
@@ -165,14 +166,3 @@ def _tick(label: str) -> str:
         return short(float(label))
     except ValueError:
         return label if len(label) <= 9 else f"{label[:8]}…"
-
-
-def _table(swept: Swept) -> Markup:
-    names = ["score", "seeds", *(label_of(path) for path in swept.choices)]
-    head = element("thead", element("tr", *(element("th", name) for name in names)))
-    rows = []
-    for trial in swept.trials:
-        score = "failed" if trial.failed else spread(trial.summary if trial.scores else None)
-        cells = [str(len(trial.scores)), *(trial.values[path] for path in swept.choices)]
-        rows.append(element("tr", element("th", score), *(element("td", cell) for cell in cells)))
-    return element("table", head, element("tbody", *rows))

@@ -1,11 +1,9 @@
-"""A table as rows of short strings: what text, Markdown, LaTeX and HTML have in common.
-
-Tables as values: ours beside the paper's, with what the seeds can decide. `formats.py` writes them down.
+"""Tables of our numbers beside the paper's with paired tests: as values, and as grids of strings for text and pages.
 
     arrow   significantly above or below the first method of its group
     bold    significantly better than every other method of its group that was run
 
-Every test compares two methods, paired over seeds, with Holm's correction over the columns (statistics.py).
+Each test compares two methods, paired over seeds, with Holm's correction over the columns (statistics.py).
 """
 
 from __future__ import annotations
@@ -19,13 +17,13 @@ from poise.reporting.captions import caption_of, listed, notes_of
 from poise.reporting.rounding import arrow, interval, spread
 from poise.reporting.statistics import Difference, Summary, corrected, paired, summary
 
-MAIN = "main"  # the name of an experiment's own table; its caption holds for the others too
+MAIN = "main"  # the name of an experiment's main table; its caption applies to the others too
 Seeds = Mapping[int, float]  # seed → value
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One method in one column; `difference` is to the first method of its group."""
+    """One method in one column; `difference` is from the first method of its group."""
 
     ours: Summary | None
     paper: Published | None
@@ -35,7 +33,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A method; `against` is the first of its group, None for that one itself and outside of groups."""
+    """A method; `against` is the first of its group, None for the first itself and outside groups."""
 
     method: str
     group: int | None
@@ -46,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in order, group by group."""
+    """Rows, group by group."""
 
     experiment: str
     name: str
@@ -58,7 +56,7 @@ class Table:
 
 
 def tables_of(results: Results) -> list[Table]:
-    """The experiment's table, and its details; then corruptions seen and unseen in training, and the mCE."""
+    """The experiment's main table and its details, then seen and unseen corruptions, and the mCE."""
     experiment, scores = results.experiment, _scores(results)
     tables = [_table(results, MAIN, experiment.title, experiment.columns, notes_of(results))]
     for number, (title, columns) in enumerate(experiment.details.items()):
@@ -74,7 +72,7 @@ def tables_of(results: Results) -> list[Table]:
             tables.append(_table(results, f"seen-{number + 1}", title, columns, (note,)))
     error = corruption_error(experiment.reference, scores)
     if error is not None:
-        note = "mCE: mean over the 15 of error / AlexNet's error, on ImageNet-C; lower is better."
+        note = "mCE: mean over the 15 corruptions of error / AlexNet's error on ImageNet-C; lower is better."
         tables.append(_table(results, "mce", f"{experiment.title}: mean corruption error", (error,), (note,)))
     return tables
 
@@ -86,7 +84,7 @@ def _table(results: Results, name: str, title: str, columns: Sequence[Column], n
 
 
 def _methods(results: Results) -> list[str]:
-    """In the order of the experiment, groups together, what is in none at the end."""
+    """In the order of the experiment, group by group; methods without a group come last."""
     names = dict.fromkeys([*results.experiment.methods, *results.runs])
     last = len(results.experiment.groups)
     return sorted(names, key=lambda name: last if (group := _group(results, name)) is None else group)
@@ -124,21 +122,21 @@ def _bold(results: Results, method: str, members: Sequence[str], columns: Sequen
 
 
 def _wins(results: Results, method: str, other: str, columns: Sequence[Column]) -> list[bool]:
-    """Per column: is the method significantly better than the other?"""
+    """Per column, whether the method is significantly better than the other."""
     gaps = compare(results, method, other, columns)
     signs = [-1 if column.lower_is_better else 1 for column in columns]
     return [bool(gap and gap.significant and sign * gap.mean > 0) for gap, sign in zip(gaps, signs, strict=True)]
 
 
 def compare(results: Results, method: str, other: str, columns: Sequence[Column]) -> list[Difference | None]:
-    """A method minus another, per column, corrected over the columns."""
+    """A method minus another per column, with Holm's correction over the columns."""
     return corrected(
         [paired(values_of(results, method, column), values_of(results, other, column)) for column in columns]
     )
 
 
 def _scores(results: Results) -> list[str]:
-    """The names of all test sets, in the order in which they were first met."""
+    """The names of all test sets, in order of first appearance."""
     return list(dict.fromkeys(name for record in results.records for name in record.scores))
 
 
@@ -153,7 +151,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Grid:
-    """A head of names with widths, what is under each, rows of as many marks, and the rows that a rule stands above."""
+    """Names of the head with their widths, names below them, rows of marks, and the rows with a rule above them."""
 
     head: list[tuple[str, int]]
     under: list[str]
@@ -161,13 +159,13 @@ class Grid:
     rules: frozenset[int]
 
     def flat_head(self) -> list[str]:
-        """Both rows of the head as one."""
+        """Both rows of the head in one."""
         above = [name if place == 0 else f"{name}, paper" for name, width in self.head for place in range(width)]
         return [name or below for name, below in zip(above, self.under, strict=True)]
 
 
 def main_grid(table: Table) -> Grid:
-    """Method and seeds, then per column ours and, where the paper has any number in it, the paper's."""
+    """Method and seeds, then per column our number and, if the paper has numbers there, the paper's."""
     shown = [any(row.cells[place].paper for row in table.rows) for place in range(len(table.columns))]
     head = [("", 1), ("", 1)] + [(_name(table, place), 1 + paper) for place, paper in enumerate(shown)]
     under = ["method", "seeds"] + [word for paper in shown for word in (["ours", "paper"] if paper else ["ours"])]
@@ -176,7 +174,7 @@ def main_grid(table: Table) -> Grid:
 
 
 def differences_grid(table: Table) -> Grid:
-    """Per method and column: the difference to the first of its group."""
+    """The difference of each method from the first of its group, per column."""
     rows = [row for row in table.rows if row.against and any(cell.difference for cell in row.cells)]
     head = [("difference", 1)] + [(_name(table, place), 1) for place in range(len(table.columns))]
     marks = [
@@ -200,7 +198,7 @@ def _marks(row: Row, shown: list[bool]) -> list[Mark]:
 
 
 def _ours(cell: Cell, seeds: int) -> str:
-    """With the arrow, and the number of seeds where it is not that of the row."""
+    """With the arrow, and the number of seeds if it differs from the row's."""
     words = [spread(cell.ours), arrow(cell.difference)]
     words += [f"({cell.ours.seeds} seeds)"] if cell.ours and cell.ours.seeds != seeds else []
     return " ".join(word for word in words if word)

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from poise.corruptions.protocols import GROUPS
 from poise.records.schema import Record, Results
+from poise.reporting.figures.gallery import COLOURS
 from poise.reporting.figures.svg import (
     ACCURACY,
     DIFFERENCE,
@@ -30,13 +32,11 @@ from poise.reporting.figures.svg import (
     text_on,
     words,
 )
-from poise.reporting.markup import Markup
 from poise.reporting.rounding import interval, number
 from poise.reporting.tables import Table
 
-COLOURS = 12
-_LETTER = 5.8  # the width of a small one, at most
-_POINTS = 160  # of one curve; more cannot be seen
+_LETTER = 5.8  # the largest width of a small letter
+_POINTS = 160  # of one curve; more would not be visible
 Curve = dict[float, float]  # epoch → value
 Cells = Mapping[str, Mapping[int, float]]  # corruption → severity → accuracy
 
@@ -48,7 +48,7 @@ def curve(record: Record, measure: str) -> Curve:
 
 
 def measures(results: Results) -> list[str]:
-    """What the logs hold, in the order of interest."""
+    """The measures in the logs: validation, parts of the loss, schedules."""
     parts = dict.fromkeys(name for record in results.records for entry in record.log for name in entry.get("loss", {}))
     parts.pop("weight", None)
     wanted = ["validation", *parts, "weight", "learning_rate"]
@@ -72,7 +72,7 @@ def learning_curves(results: Results, measure: str, order: Sequence[str]) -> Mar
 
 
 def differences(table: Table, column: int, order: Sequence[str]) -> Markup | None:
-    """Per method the difference to the first of its group, with its interval; filled where significant."""
+    """The difference of each method from the first of its group, with its interval; filled if significant."""
     rows = [(row, gap) for row in table.rows if (gap := row.cells[column].difference)]
     if not rows:
         return None
@@ -83,7 +83,7 @@ def differences(table: Table, column: int, order: Sequence[str]) -> Markup | Non
         _LETTER * (len(label) + 1 + len(interval(gap))) < WIDTH - 24
         for label, (_, gap) in zip(labels, rows, strict=True)
     )
-    high = 30 if fits else 42  # a line more where a name and its numbers are too long for one
+    high = 30 if fits else 42  # two lines if a name and its numbers do not fit on one
     bottom = 26 + high * len(rows)
     parts = [heading(12, table.columns[column].name), line(12, bottom, WIDTH - 12, bottom, "grid")]
     for place, (label, (row, gap)) in enumerate(zip(labels, rows, strict=True)):
@@ -117,7 +117,7 @@ def heat_map(title: str, cells: Cells, reach: float | None = None) -> Markup:
 
 
 def class_bars(title: str, shares: np.ndarray, names: Sequence[str], rare: Sequence[int], colour_at: int) -> Markup:
-    """Accuracy per class, mean over seeds with its range, the rare classes apart; `shares` is [seeds, classes]."""
+    """Accuracy per class, mean and range over seeds, rare classes apart; `shares` is [seeds, classes]."""
     often = [n for n in range(shares.shape[1]) if n not in rare]
     blocks = [block for block in (often, [n for n in rare if n < shares.shape[1]]) if block]
     y = Scale(0, 1, 148, 26)

@@ -1,11 +1,9 @@
-"""Frontiers on a page: each against the first, on common scales, with the gap between the areas that they dominate.
-
-Frontiers: two scores that pull apart, over a setting; and how much one frontier lies above another.
+"""Frontiers of two scores that trade off over a setting, and the gap between the areas that two frontiers dominate.
 
     area(P) = area of the union of [0, x] x [0, y] over the points (x, y) of P
 
-It is the area that a method's points dominate: to add to it, a point must be better in one score than every one that is
-as good in the other. Areas are taken seed by seed, so that frontiers are compared by a paired test.
+This is the area that a method's points dominate: a point adds to it only if it is better in one score than all points
+that are as good in the other. Areas are computed per seed, so frontiers are compared by a paired test.
 """
 
 from __future__ import annotations
@@ -14,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 from poise.records.columns import Column
 from poise.records.schema import Record, Results
+from poise.reporting.figures.gallery import Gallery, legend
 from poise.reporting.figures.svg import WIDTH, Scale, box, drawing, frame, polyline, scale_of, words
-from poise.reporting.markup import Markup, element, join
 from poise.reporting.rounding import interval, number
-from poise.reporting.sections import figures, legend
 from poise.reporting.statistics import Difference, corrected, paired
 
 Point = tuple[float, float]
@@ -28,22 +26,22 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Frontier:
-    """A method's points: {setting: {seed: (across, up)}}, and the area that each seed's points dominate."""
+    """A method's points, {setting: {seed: (across, up)}}."""
 
     name: str
     points: Mapping[float, Mapping[int, Point]]
 
     @property
     def areas(self) -> dict[int, float]:
-        """Of the seeds that have all points."""
+        """The dominated area per seed, for seeds that have all points."""
         seeds = set.intersection(*(set(runs) for runs in self.points.values()))
         return {seed: area([runs[seed] for runs in self.points.values()]) for seed in sorted(seeds)}
 
 
 def area(points: Iterable[Point]) -> float:
-    """What the points dominate, from the origin."""
+    """The area between the origin and the points."""
     total, height = 0.0, 0.0
-    for across, up in sorted(points, reverse=True):  # from right to left, each adds the stripe above the others
+    for across, up in sorted(points, reverse=True):  # from right to left, each adds the strip above the others
         if up > height:
             total += across * (up - height)
             height = up
@@ -51,7 +49,7 @@ def area(points: Iterable[Point]) -> float:
 
 
 def frontiers(records: Iterable[Record], across: Column, up: Column) -> list[Frontier]:
-    """The frontiers of methods that are called "NAME SETTING", in the order of the records."""
+    """The frontiers of methods named "NAME SETTING", in the order of the records."""
     found: dict[str, dict[float, dict[int, Point]]] = {}
     for record in records:
         name, _, setting = record.method.rpartition(" ")
@@ -63,7 +61,7 @@ def frontiers(records: Iterable[Record], across: Column, up: Column) -> list[Fro
 
 
 def gaps(frontier: Sequence[Frontier], baseline: str) -> dict[str, Difference]:
-    """How much more each of them dominates than the baseline does, with Holm's correction over all of them."""
+    """How much more area each one dominates than the baseline, with Holm's correction over all of them."""
     base = next(each for each in frontier if each.name == baseline).areas
     others = [each for each in frontier if each.name != baseline]
     differences = corrected([paired(each.areas, base) for each in others])
@@ -72,30 +70,29 @@ def gaps(frontier: Sequence[Frontier], baseline: str) -> dict[str, Difference]:
 
 _NOTE = (
     "{up} against {across}: a point is the mean over seeds of one setting, the number at the end of a method's name. "
-    "Area: what the points dominate, seed by seed, and its difference to that of {first}, 95 % interval of one alone, "
-    "p after Holm's correction over all; few points, or a curve that ends early, have less area."
+    "Area: dominated by the points, per seed, and its difference from that of {first}, with an uncorrected 95 % "
+    "interval and p after Holm's correction over all; frontiers with few points, or that end early, have less area."
 )
 
 
-def frontier_section(results: Results, order: Sequence[str]) -> Markup:
-    """Nothing where the experiment names no two columns that pull apart, or has no two points over them."""
+def frontier_galleries(results: Results, order: Sequence[str]) -> list[Gallery]:
+    """The frontiers in the plane of the two columns that the experiment names, if a method has two points there."""
     columns = {column.name: column for column in results.experiment.columns}
     axes = [columns[name] for name in results.experiment.frontier if name in columns]
     if len(axes) != 2:
-        return Markup()
+        return []
     across, up = axes
     records = [record for name in order for record in results.runs[name].values() if _is_point(record, across, up)]
     found = [each for each in frontiers(records, across, up) if len(each.points) > 1]
     if not found:
-        return Markup()
+        return []
     means = {each.name: _means(each) for each in found}
     everywhere = [point for points in means.values() for point in points.values()]
     x, y = scale_of([a for a, _ in everywhere], 46, WIDTH - 8), scale_of([b for _, b in everywhere], 186, 40)
     first, gap = found[0], gaps(found, found[0].name)
     drawn = [_figure(each, first, means, (x, y), (across, up), gap.get(each.name)) for each in found[1:] or found]
     note = _NOTE.format(up=up.name, across=across.name, first=first.name)
-    key = legend([first.name, "the one that is named"])
-    return join([element("h3", "Frontiers"), key, element("p", note, class_="note"), figures(drawn)])
+    return [Gallery("Frontiers", drawn, legend([first.name, "the method named above each figure"]), note)]
 
 
 def _figure(

@@ -1,8 +1,7 @@
-"""The experiment's own figures, drawn from its records: scores that stand in no table, levels of noise, and what was
-watched after every epoch.
+"""Figures of scores that are in no table, of levels of noise, and of measures taken after every epoch.
 
-    "corner utility, in context"    a figure for what is before the comma, filled and hollow dots for what is after it
-    "UN/5", "UN/10"                 a line for each method, over the number in the name
+"corner utility, in context"    one figure per name before the comma, filled and hollow dots for the kinds after it
+"UN/5", "UN/10"                 one line per method over the number in the name
 """
 
 from __future__ import annotations
@@ -10,45 +9,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from markupsafe import Markup
+
 from poise.corruptions.protocols import CORRUPTIONS
 from poise.records.schema import Results
-from poise.reporting.figures.curves import COLOURS, curve, learning_curves
+from poise.reporting.figures.curves import curve, learning_curves
+from poise.reporting.figures.gallery import COLOURS, Gallery, legend
 from poise.reporting.figures.svg import WIDTH, box, drawing, frame, heading, line, polyline, scale_of, short, words
 from poise.reporting.findings import corruption_accuracies
-from poise.reporting.markup import Markup, element, join
 from poise.reporting.rounding import number
-from poise.reporting.sections import figures, legend
 
 Seeds = dict[str, list[float]]  # method → a value per seed
 _FILLS = ("f{}", "hollow s{}")
 _HIGH = 36  # of a method's row
 
 
-def measures_section(results: Results, order: Sequence[str]) -> Markup:
-    """Nothing where all scores are columns, or corruptions of the protocol."""
+def measure_galleries(results: Results, order: Sequence[str]) -> list[Gallery]:
+    """Figures of all scores that are neither columns nor corruptions of the protocol, and of the measures in logs."""
     drawn = [_levels(name, results, order) for name in _own_levels(results, order)]
     drawn += [_dots(title, scores, order) for title, scores in families(results).items()]
-    watched = dict.fromkeys(
-        name for record in results.records for entry in record.log for name in entry.get("measures") or ()
-    )
-    curves = [
-        learning_curves(results, n, order) for n in watched if any(curve(record, n) for record in results.records)
-    ]
-    if not drawn and not curves:
-        return Markup()
-    note = "Dots: every seed; lines: their mean. Two kinds of one measure are filled and hollow, as named."
-    parts = [
-        element("h3", "Figures of the experiment"),
-        legend(order),
-        element("p", note, class_="note"),
-        figures(drawn),
-    ]
-    over = element("details", element("summary", "Measured after every epoch"), figures(curves))
-    return join([*parts, over] if curves else parts)
+    watched = [learning_curves(results, name, order) for name in _watched(results)]
+    if not drawn and not watched:
+        return []
+    note = "Dots: every seed; lines: their mean. Two kinds of one measure are filled and hollow, as labelled."
+    galleries = [Gallery("Figures of the experiment", drawn, legend(order), note)]
+    return [*galleries, Gallery("Measured after every epoch", watched, folded=True)] if watched else galleries
+
+
+def _watched(results: Results) -> list[str]:
+    """Names of measures in the logs."""
+    logs = [record.log for record in results.records]
+    names = dict.fromkeys(name for log in logs for entry in log for name in entry.get("measures") or ())
+    return [name for name in names if any(curve(record, name) for record in results.records)]
 
 
 def families(results: Results) -> dict[str, dict[str, Seeds]]:
-    """{title: {kind: values}} of the scores that no table shows; a score without kinds is one of its own."""
+    """{title: {kind: values}} of the scores that no table shows; the kind is empty for scores without kinds."""
     experiment = results.experiment
     tables = [experiment.columns, *experiment.details.values()]
     shown = {name for columns in tables for column in columns for name in column.of}
@@ -66,7 +62,7 @@ def families(results: Results) -> dict[str, dict[str, Seeds]]:
 
 
 def _is_count(values: Seeds) -> bool:
-    """One whole number in all runs, such as how many sentences were measured: nothing to be drawn."""
+    """Whether all runs have the same whole number, such as a number of sentences, which needs no figure."""
     held = {value for each in values.values() for value in each}
     return len(held) == 1 and (value := held.pop()) > 1 and float(value).is_integer()
 
@@ -78,7 +74,7 @@ def _own_levels(results: Results, order: Sequence[str]) -> list[str]:
 
 
 def _levels(name: str, results: Results, order: Sequence[str]) -> Markup:
-    """Accuracy over the levels of one kind of noise, mean over seeds, a line for each method."""
+    """Accuracy over the levels of one kind of noise, mean over seeds, one line per method."""
     found = {method: corruption_accuracies(results, method).get(name, {}) for method in order}
     x = scale_of([level for row in found.values() for level in row], 46, WIDTH - 8)
     y = scale_of([value for row in found.values() for value in row.values()], 172, 26)
@@ -90,7 +86,7 @@ def _levels(name: str, results: Results, order: Sequence[str]) -> Markup:
 
 
 def _dots(title: str, kinds: Mapping[str, Seeds], order: Sequence[str]) -> Markup:
-    """A row for each method, its kinds in two lanes, with the mean of each as a line and as a number."""
+    """One row per method, one lane per kind, with the mean as a line and as a number."""
     x = scale_of([value for seeds in kinds.values() for values in seeds.values() for value in values], 12, WIDTH - 12)
     bottom = 38 + _HIGH * len(order)
     named = [f"{('filled', 'hollow')[place]}: {kind}" for place, kind in enumerate(kinds) if kind]

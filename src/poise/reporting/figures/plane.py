@@ -1,28 +1,41 @@
 """The plane of an audit: the gain on the least useful features across, on the most useful ones up; 1 is neutral.
 
 Regions are those of the verdict: over-robust below far = 1/4, brittle right of near = min(far, 1), the rest follows
-utility; the two thresholds come from the audit. Both axes are logarithmic. Names and numbers lie where they can be
-read, however close the points are (labels.py).
+utility; the two thresholds come from the audit. Both axes are logarithmic. Labels never overlap, however close the
+points are (svg.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from markupsafe import Markup
+
 from poise.reporting.audit_files import Point
-from poise.reporting.figures.svg import Box, Placed, Scale, Wanted, box, drawing, line, place_labels, short, words
-from poise.reporting.markup import Markup, element
+from poise.reporting.figures.svg import (
+    Box,
+    Placed,
+    Scale,
+    Wanted,
+    box,
+    drawing,
+    element,
+    line,
+    place_labels,
+    short,
+    words,
+)
 
 _WIDTH, _HEIGHT = 460, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, _WIDTH - 10, 26, _HEIGHT - 40
 _TICKS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
-_NAME, _NUMBER = (10.0, 18.0), (8.5, 14.0)  # a letter's width and height on a phone, where they are largest
+_NAME, _NUMBER = (10.0, 18.0), (8.5, 14.0)  # width and height of a letter on a phone, where letters are largest
 _LONGEST = 32  # letters of a name
-_NAMED = 3  # models, up to which each has its name beside it
+_NAMED = 3  # more models are labelled by letters
 
 
 def plane(points: Sequence[Point], thresholds: Mapping[str, float], references: Sequence[Point] = ()) -> Markup:
-    """Models with the intervals of both gains, by name, or many by letters; references small and hollow, numbered."""
+    """Models with the intervals of both gains, by name or, if there are many, by letter; references by number."""
     shown = [*points, *references]
     x = _axis([p.near for p in shown], _LEFT, _RIGHT)
     y = _axis([p.far for p in shown], _BOTTOM, _TOP)
@@ -51,14 +64,14 @@ def plane(points: Sequence[Point], thresholds: Mapping[str, float], references: 
 
 
 def letters(points: Sequence[Point]) -> list[str]:
-    """What stands beside the points in place of their names: A, B, C, … where they are many; else nothing."""
+    """Labels A, B, C, … for many points; empty if names fit."""
     if len(points) <= _NAMED:
         return []
     return [chr(ord("A") + n % 26) + (str(n // 26 + 1) if n >= 26 else "") for n in range(len(points))]
 
 
 def _axis(ends: Sequence[tuple[float, float, float]], start: float, end: float) -> Scale:
-    """Around 1, and wide enough for every point."""
+    """A scale around 1 that holds every point."""
     low = min([0.1, *(side[0] / 1.5 for side in ends)])
     high = max([4.0, *(side[0] * 1.5 for side in ends)])
     return Scale(max(low, 0.01), high, start, end, logarithmic=True)
@@ -69,7 +82,7 @@ def _inside(scale: Scale, value: float) -> float:
 
 
 def _regions(x: Scale, y: Scale, thresholds: Mapping[str, float]) -> list[Markup]:
-    """Three areas and their names."""
+    """The three regions and their names."""
     least_far, neutral = thresholds["least_far"], thresholds["neutral"]
     floor, corner = _inside(y, least_far), _inside(x, neutral)
     meet = _inside(x, least_far)
@@ -119,7 +132,7 @@ def _reference(x: Scale, y: Scale, point: Point) -> Markup:
 
 
 def _model_covers(x: Scale, y: Scale, point: Point) -> list[Box]:
-    """Its dot and its intervals."""
+    """The boxes of a model's dot and intervals."""
     at, up = _at(x, y, point)
     left, right = (_inside(x, end) for end in point.near[1:])
     low, high = (_inside(y, end) for end in point.far[1:])
@@ -127,7 +140,7 @@ def _model_covers(x: Scale, y: Scale, point: Point) -> list[Box]:
 
 
 def _region_names(x: Scale, y: Scale) -> list[Box]:
-    """Where the names of the three regions lie."""
+    """The boxes of the names of the three regions."""
     top, bottom = (y.end + 2, y.end + 22), (y.start - 24, y.start - 2)
     return [
         Box(x.start, top[0], x.start + 118, top[1]),
@@ -142,7 +155,7 @@ def _lead(x: Scale, y: Scale, point: Point, place: Placed | None) -> list[Markup
 
 def _label(text: str, place: Placed | None, class_: str) -> list[Markup]:
     if place is None:
-        return []  # the title of its point and the words of the drawing still name it
+        return []  # the titles of its point and of the drawing still name it
     middle, centre = place.box.middle
     return [words(middle, centre + 4.5, text, class_, "middle")]
 
@@ -156,5 +169,5 @@ def _title(point: Point) -> str:
 
 
 def model_colour(place: int) -> int:
-    """The colour of a model, by its place in the list."""
+    """The colour of a model by its place in the list."""
     return (3, 1, 4, 5, 2, 6, 7)[place % 7]

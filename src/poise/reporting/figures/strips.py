@@ -1,7 +1,7 @@
-"""Strips: sentences as rows of coloured tokens, what people mark above what methods are sensitive to (section 4.1).
+"""Strips: sentences as rows of coloured tokens, human scores above the sensitivity of methods (section 4.1).
 
-A run leaves strips.json beside its record. Values of a run are divided by the sentence's largest one, so that a row
-shows relative magnitudes, and then averaged over seeds.
+A run writes strips.json beside its record. Values are divided by the largest one of the sentence, and then averaged
+over seeds.
 
 <experiment>/<method>/seed-03/strips.json    tokens, human scores and sensitivities of a fixed list of sentences
 """
@@ -19,11 +19,20 @@ from poise.io.json_files import RecordError, read_json, require
 from poise.records.schema import RECORD, Results, read_record
 from poise.reporting.figures.svg import STRENGTH, colour, text_on
 from poise.reporting.findings import pairs
-from poise.reporting.markup import Markup, element, join
 from poise.reporting.rounding import number
 
 STRIPS = "strips.json"
-_EACH = 4  # sentences on either side
+_EACH = 4  # sentences with the largest gains, and with the largest losses
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token with its relative strength as a number and as colours."""
+
+    word: str
+    value: str
+    background: str
+    ink: str
 
 
 @dataclass(frozen=True)
@@ -39,9 +48,14 @@ class Strip:
     def caption(self) -> str:
         return f"{self.title}: r " + ", ".join(f"{method} {number(value, 2)}" for method, value in self.r.items())
 
+    @property
+    def coloured(self) -> dict[str, list[Token]]:
+        """The tokens of every row with their colours."""
+        return {name: list(map(_token, self.tokens, values)) for name, values in self.rows.items()}
+
 
 def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> list[Strip]:
-    """The sentences that were asked for by name, and those where a method gains and loses most against its first."""
+    """Sentences with a title, then those where a method gains and loses most against the first of its group."""
     found = _found(results)
     compared = [pair for pair in pairs(results, order) if pair[0] in found and pair[1] in found]
     if not compared:
@@ -57,29 +71,9 @@ def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> 
     return strips + [replace(strip, title=f"{method} loses most") for strip in losses]
 
 
-def strips_section(results: Results, order: Sequence[str]) -> Markup:
-    """Nothing where runs left no strips."""
-    strips = chosen_strips(results, order)
-    if not strips:
-        return Markup()
-    note = (
-        "Human: how far a token's score is from neutral. Below: sensitivity to the token's removal. Each row relative "
-        "to its largest value, mean over seeds; r: mean over seeds, over tokens that carry sentiment."
-    )
-    return join([element("h3", "Tokens"), element("p", note, class_="note"), *(_drawn(strip) for strip in strips)])
-
-
-def _drawn(strip: Strip) -> Markup:
-    rows = [
-        element("div", element("b", name), *(_cell(*pair) for pair in zip(strip.tokens, values, strict=True)))
-        for name, values in strip.rows.items()
-    ]
-    return element("figure", element("figcaption", strip.caption), *rows, class_="strips")
-
-
-def _cell(token: str, share: float) -> Markup:
-    fill = colour(STRENGTH, share)
-    return element("span", token, title=number(share, 2), style=f"background: {fill}; color: {text_on(fill)}")
+def _token(word: str, strength: float) -> Token:
+    background = colour(STRENGTH, strength)
+    return Token(word, number(strength, 2), background, text_on(background))
 
 
 def _found(results: Results) -> dict[str, list[list[dict[str, Any]]]]:

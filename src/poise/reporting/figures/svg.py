@@ -1,11 +1,9 @@
-"""Drawing: scales, ticks and a frame, as inline SVG whose colours come from the page (light and dark).
+"""Inline SVG: elements, scales, frames, colours, and labels beside points.
 
-Colours of heat maps: the same in light and dark, with text that can be read on them.
+Colours of lines and text come from the page's style sheet, light and dark; those of heat maps are the same in both.
 
-Labels beside points that may lie close together: no label lies on another, on a point, or on a line to a label.
-
-One after the other, each label takes the nearest place around its point that is free. If it is not beside its point, a
-line leads there.
+Labels never overlap each other, points, or lines to labels: one after the other, each takes the nearest free place
+around its point, with a line to it if that is not beside the point.
 """
 
 from __future__ import annotations
@@ -16,7 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import cos, pi, sin
 
-from poise.reporting.markup import Markup, element
+from markupsafe import Markup, escape
+
+from poise.io.json_files import printable
 
 Ramp = tuple[tuple[int, int, int], ...]
 
@@ -34,7 +34,7 @@ def colour(ramp: Ramp, share: float) -> str:
 
 
 def text_on(background: str) -> str:
-    """Near black or white, whichever has the higher contrast."""
+    """Near black or white, whichever has more contrast."""
     channels = [int(background[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -42,7 +42,7 @@ def text_on(background: str) -> str:
 
 
 _NEAR, _STEP, _FURTHEST = 9.0, 8.0, 420.0
-_BESIDE = 16.0  # as far without a line
+_BESIDE = 16.0  # up to which no line is needed
 _TURNS = (0, 8, 4, 12, 2, 6, 10, 14, 1, 7, 9, 15, 3, 5, 11, 13)  # sixteenths: right, left, below, above, between
 
 
@@ -72,13 +72,13 @@ class Box:
         return across and self.top >= other.top and self.bottom <= other.bottom
 
     def nearest(self, x: float, y: float) -> tuple[float, float]:
-        """The place in it that is nearest to a point."""
+        """The place inside that is nearest to a point."""
         return min(max(x, self.left), self.right), min(max(y, self.top), self.bottom)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A label of a size for a point."""
+    """The size of a label and the point that it is for."""
 
     x: float
     y: float
@@ -88,14 +88,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where the label lies; `leads` is the end of the line from its point, None where it lies beside it."""
+    """The box of a label; `leads` is the end of the line from its point, None if the label is beside the point."""
 
     box: Box
     leads: tuple[float, float] | None
 
 
 def place_labels(wanted: Sequence[Wanted], taken: Sequence[Box], area: Box) -> list[Placed | None]:
-    """A place for each label inside the area, off what is taken; None where none is free."""
+    """A place for each label inside the area and outside the boxes taken; None if none is free."""
     free = _Free(area, [*taken])
     return [free.take(each) for each in wanted]
 
@@ -105,7 +105,7 @@ class _Free:
         self.area, self.taken, self.labels = area, taken, list[Box]()
 
     def take(self, wanted: Wanted) -> Placed | None:
-        """The nearest free place whose line crosses no label; in a crowd, the nearest free place."""
+        """The nearest free place whose line crosses no label; if there is none, the nearest free place."""
         first = None
         for box in _around(wanted):
             if not box.inside(self.area) or any(box.meets(other) for other in self.taken):
@@ -125,7 +125,7 @@ class _Free:
 
 
 def _around(wanted: Wanted) -> Iterator[Box]:
-    """Rings around the point, each a little further."""
+    """Boxes in rings around the point, from the nearest to the furthest."""
     gap = _NEAR
     while gap < _FURTHEST:
         for turn in _TURNS:
@@ -136,7 +136,7 @@ def _around(wanted: Wanted) -> Iterator[Box]:
 
 
 def _dots(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
-    """The line between two places, as small boxes."""
+    """Small boxes along the line between two places."""
     count = max(1, int((abs(end[0] - start[0]) + abs(end[1] - start[1])) / 4))
     parts = [number / count for number in range(count + 1)]
     return [
@@ -144,13 +144,27 @@ def _dots(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:
     ]
 
 
-WIDTH = 340  # of every figure: readable on a phone, several side by side on a desk
-_BOLD = 7.4  # a letter of a title in the widest common face
+def element(name: str, /, *children: str, **attributes: object) -> Markup:
+    """`<name attributes>children</name>`; `class_` is class, `stroke_width` is stroke-width, None leaves one out."""
+    named = [
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    ]
+    return Markup(f"<{name}{''.join(named)}>{''.join(map(_escaped, children))}</{name}>")
+
+
+def _escaped(value: object) -> Markup:
+    return value if isinstance(value, Markup) else escape(printable(str(value)))
+
+
+WIDTH = 340  # of every figure: readable on a phone, several side by side on a desktop
+_BOLD = 7.4  # width of a letter of a title in the widest common font
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Values to places: `low` is at `start`, `high` at `end`."""
+    """Maps values to places: `low` to `start`, `high` to `end`."""
 
     low: float
     high: float
@@ -163,7 +177,7 @@ class Scale:
         return self.start + (self.end - self.start) * ((at - low) / (high - low) if high > low else 0.5)
 
     def ticks(self, count: int = 4) -> list[float]:
-        """Round values inside the scale."""
+        """Round values within the scale."""
         return _powers(self.low, self.high) if self.logarithmic else _steps(self.low, self.high, count)
 
     def _flat(self, value: float) -> float:
@@ -171,7 +185,7 @@ class Scale:
 
 
 def scale_of(values: Iterable[float], start: float, end: float, logarithmic: bool = False) -> Scale:
-    """A scale that holds all values, with a little room; logarithmic only if all are positive and far apart."""
+    """A scale that holds all values with a margin; logarithmic only if all are positive and span a factor of 20."""
     held = list(values)
     low, high = min(held), max(held)
     if logarithmic and low > 0 and high > 20 * low:
@@ -181,7 +195,7 @@ def scale_of(values: Iterable[float], start: float, end: float, logarithmic: boo
 
 
 def drawing(height: float, label: str, *parts: str, width: float = WIDTH) -> Markup:
-    """A whole figure; `label` is for those who cannot see it."""
+    """A figure; `label` is its text for screen readers."""
     box = f"0 0 {width:g} {height:g}"
     return element("svg", *parts, viewBox=box, role="img", aria_label=label, class_="figure")
 
@@ -192,7 +206,7 @@ def words(x: float, y: float, content: str, class_: str, anchor: str = "start", 
 
 
 def heading(x: float, content: str) -> Markup:
-    """The title of a figure, from `x` on; of one that is too long the ends, and the whole under the pointer."""
+    """The title of a figure; a long one is cut in the middle and shown in full under the pointer."""
     room = int((WIDTH - x) / _BOLD)
     if len(content) <= room:
         return words(x, 14, content, "title")
@@ -247,7 +261,7 @@ def _steps(low: float, high: float, count: int) -> list[float]:
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     found = [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
-    return found if len(found) > 1 else _steps(low, high, count + 1)  # one alone is no scale
+    return found if len(found) > 1 else _steps(low, high, count + 1)  # a single tick is not enough to read a scale
 
 
 def _powers(low: float, high: float) -> list[float]:
