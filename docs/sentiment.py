@@ -12,6 +12,7 @@ import matplotlib
 import numpy as np
 
 from poise.io.json_files import RecordError
+from poise.io.packs import documents, text_of
 from poise.recipes.sentiment.alignment import is_marked, pearson, strength
 from poise.records.schema import Record, Results, load
 from poise.reporting.figures.strips import STRIPS, Strip, chosen_strips
@@ -88,9 +89,9 @@ def print_gains(runs: Mapping[str, Mapping[int, Record]]) -> None:
 def print_strips(results: Results) -> None:
     """The asked-for sentences, seed by seed: r, r without the mark nearest to neutral, the first five tokens."""
     by_method: dict[str, dict[str, list[float]]] = {"xe": {}, "fcl": {}}
-    for path in sorted(results.folder.glob(f"*/seed-*/{STRIPS}")):
+    for path in documents(results.folder, f"*/seed-*/{STRIPS}"):
         method, seed = path.parts[-3:-1]
-        held = json.loads(path.read_text())["sentences"]
+        held = json.loads(text_of(path))["sentences"]
         by_method[method][seed] = [sentence["r"] for sentence in held]
         for sentence in (each for each in held if each.get("title")):
             scores = np.array([np.nan if score is None else score for score in sentence["human"]])
@@ -107,10 +108,10 @@ def print_strips(results: Results) -> None:
 
 def print_grid(folder: Path) -> None:
     """What every setting of a sweep came to on dev, seed by seed."""
-    for path in sorted(folder.glob("trials/*/trial.json")):
-        setting = ", ".join(f"{name} {value}" for name, value in json.loads(path.read_text())["values"].items())
-        for record in sorted(path.parent.glob("*/seed-*/record.json")):
-            found = json.loads(record.read_text())
+    for path in documents(folder, "trials/*/trial.json"):
+        setting = ", ".join(f"{name} {value}" for name, value in json.loads(text_of(path))["values"].items())
+        for record in documents(path.parent, "*/seed-*/record.json"):
+            found = json.loads(text_of(record))
             r = [found["scores"].get(f"sensitivity {name}, dev, raw", np.nan) for name in ("r", "pooled r")]
             print(f"{setting}: {record.parent.name} {found['validation']:.4f}, r {r[0]:.3f}, pooled {r[1]:.3f}")
 

@@ -195,7 +195,19 @@ def test_a_shell_completes_names(words: str, completed: list[str]) -> None:
 
 def test_help_names_every_command() -> None:
     shown = subprocess.run([sys.executable, "-m", "poise", "--help"], capture_output=True, text=True, check=True).stdout
-    for command in ("list", "data", "reproduce", "run", "sweep", "table", "report", "audit", "corrupt", "bench"):
+    for command in (
+        "list",
+        "data",
+        "reproduce",
+        "run",
+        "sweep",
+        "table",
+        "report",
+        "pack",
+        "audit",
+        "corrupt",
+        "bench",
+    ):
         assert f" {command} " in shown
     assert "\x1b" not in shown
 

@@ -9,6 +9,7 @@ TrainingError
 ├── NotFinite        a part of the loss is NaN or infinite
 └── OutOfTime        the time limit of a run is over
 AuditError           a model, data or a condition that an audit does not support
+RecordError          a file or a folder that no table can be made of
 """
 
 from __future__ import annotations
@@ -63,3 +64,7 @@ def out_of_time(after: str) -> OutOfTime:
 
 class AuditError(Exception):
     """A model, data or a condition that an audit does not support."""
+
+
+class RecordError(Exception):
+    """A file or a folder that no table can be made of; the message is one sentence that names it."""

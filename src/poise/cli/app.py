@@ -20,6 +20,7 @@ from poise.cli.bench import bench
 from poise.cli.corrupt import corrupt
 from poise.cli.data import data
 from poise.cli.output import Command, Group
+from poise.cli.pack import pack
 from poise.cli.report import report
 from poise.cli.sweep import sweep
 from poise.cli.table import table
@@ -34,6 +35,7 @@ app.command(cls=Command)(reproduce.run)
 app.command(cls=Command)(sweep)
 app.command(cls=Command)(table)
 app.command(cls=Command)(report)
+app.command(cls=Command)(pack)
 app.command(cls=Command)(audit)
 app.command(cls=Command)(corrupt)
 app.command(cls=Command)(bench)

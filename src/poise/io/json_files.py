@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from poise.errors import RecordError as RecordError
 from poise.io.checksum import is_proved, with_checksum
-from poise.io.files import new_file, regular
+from poise.io.files import new_file
+from poise.io.packs import place_of, text_of
 
 VERSION = 1  # without a checksum, as audits and the records of earlier versions are
 PROVED = 2
-
-
-class RecordError(Exception):
-    """A file or a folder that no table can be made of; the message is one sentence that names it."""
 
 
 def write_whole(path: Path, content: str) -> None:
@@ -37,22 +35,22 @@ def write_proved(path: Path, content: Mapping[str, Any], indent: int | None = 1)
 
 
 def read_json(path: Path, kind: str) -> dict[str, Any]:
-    """An object of our versions whose checksum is right, or a RecordError that says why not."""
+    """An object of our versions whose checksum is right, loose or packed, or a RecordError that says why not."""
     try:
-        content = json.loads(regular(path).read_text(encoding="utf-8"))
+        content = json.loads(text_of(path))
         proved = isinstance(content, dict) and is_proved(content, since=PROVED)
         shown: dict[str, Any] = _shown(content)
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged or cut short: {error}{remedy(kind)}") from None
+        raise RecordError(f"{place_of(path)} is damaged or cut short: {error}{remedy(kind)}") from None
     if not isinstance(content, dict) or "version" not in content:
         raise RecordError(f"{path} is not a Poise {kind}: it has no version")
     version = content["version"]
     if version not in (VERSION, PROVED) or isinstance(version, bool):
         raise RecordError(f"{path} has version {version!r:.40} of the format; this Poise reads {VERSION} and {PROVED}")
     if not proved:
-        raise RecordError(f"{path} is damaged: its content is not that of its checksum{remedy(kind)}")
+        raise RecordError(f"{place_of(path)} is damaged: its content is not that of its checksum{remedy(kind)}")
     return shown
 
 

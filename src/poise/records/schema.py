@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from poise.io.json_files import RecordError, read_json, remedy, write_proved
+from poise.io.packs import documents
 from poise.records import shapes
 from poise.records.columns import Column, Counts
 from poise.records.recipe_text import common_differences, differences
@@ -128,9 +129,9 @@ def read_experiment(path: Path) -> StoredExperiment:
 
 def load(folder: Path) -> list[Results]:
     """All experiments in or below a folder that have finished runs."""
-    if not folder.is_dir():
-        raise RecordError(f"{folder} is {'a file, not a folder' if folder.exists() else 'not there'}")
     homes = sorted(path.parent for path in _below(folder, EXPERIMENT))
+    if not homes and not folder.is_dir():
+        raise RecordError(f"{folder} is {'a file, not a folder' if folder.exists() else 'not there'}")
     if not homes:
         raise RecordError(f"{folder} holds no {EXPERIMENT}: no experiment was run into it")
     stray = [path for path in _below(folder, RECORD) if not any(path.is_relative_to(home) for home in homes)]
@@ -155,7 +156,7 @@ def _told_apart(found: list[Results], folder: Path) -> list[Results]:
 
 def _below(folder: Path, name: str) -> list[Path]:
     """The files of this name, except those of sweeps, whose trials are no rows of a table."""
-    return sorted(path for path in folder.rglob(name) if "sweeps" not in path.relative_to(folder).parts)
+    return [path for path in documents(folder, f"**/{name}") if "sweeps" not in path.relative_to(folder).parts]
 
 
 def _results(home: Path, homes: list[Path]) -> Results:

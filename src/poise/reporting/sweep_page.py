@@ -12,6 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from poise.io.json_files import RecordError, read_json, require
+from poise.io.packs import documents
 from poise.records.schema import RECORD, read_record
 from poise.records.sweeps import SWEEP, TRIAL, in_words, label_of, score_of
 from poise.reporting.figures.gallery import Gallery
@@ -64,7 +65,7 @@ def load_sweep(folder: Path) -> Swept:
     content = read_json(folder / SWEEP, "sweep")
     require(folder / SWEEP, content, "sweep", name=str, title=str, method=str, choices=dict, score=list)
     score = tuple(content["score"])
-    trials = [_trial(path, score) for path in sorted(folder.glob(f"trials/*/{TRIAL}"))]
+    trials = [_trial(path, score) for path in documents(folder, f"trials/*/{TRIAL}")]
     ranked = sorted(trials, key=lambda trial: (bool(trial.failed), -len(trial.scores), _lost(trial)))
     return Swept(content["name"], content["title"], content["method"], content["choices"], score, tuple(ranked))
 
@@ -84,7 +85,7 @@ def sweep_text(swept: Swept) -> str:
 def _trial(path: Path, score: tuple[str, ...]) -> Trial:
     content = read_json(path, "trial")
     require(path, content, "trial", values=dict)
-    records = [(each, asdict(read_record(each))) for each in sorted(path.parent.glob(f"*/*/{RECORD}"))]
+    records = [(each, asdict(read_record(each))) for each in documents(path.parent, f"*/*/{RECORD}")]
     return Trial(content["values"], dict(_scored(*each, score) for each in records), content.get("failed"))
 
 

@@ -27,9 +27,10 @@ from torch import nn
 from poise.errors import TrainingError
 from poise.io.checksum import is_proved
 from poise.io.json_files import RecordError
+from poise.io.packs import documents, is_there, text_of
 from poise.models.saved import save_model
 from poise.records.recipe_text import common_differences, differences
-from poise.records.schema import read_record
+from poise.records.schema import RECORD, read_record
 from poise.running.experiment import Build, Experiment, Method
 from poise.training.checkpoint import newest
 from poise.training.loop import Fit
@@ -84,7 +85,7 @@ def mixing(folder: Path, recipes: dict[str, str]) -> None:
 
     recipes  by the folder of their method. Runs of other methods need the same task, network and plan.
     """
-    for run in sorted(folder.glob("*/seed-*")) if recipes else []:
+    for run in _runs(folder) if recipes else []:
         held, own = _recipe_of(run), recipes.get(run.parent.name)
         recipe = next(iter(recipes.values())) if own is None else own
         changed = [] if held is None else (common_differences if own is None else differences)(held, recipe)
@@ -95,19 +96,28 @@ def mixing(folder: Path, recipes: dict[str, str]) -> None:
             )
 
 
+def _runs(folder: Path) -> list[Path]:
+    try:
+        return sorted({path.parent for name in (RECORD, RECIPE) for path in documents(folder, f"*/seed-*/{name}")})
+    except RecordError as error:  # a pack that cannot be read: what it holds would be run again
+        raise TrainingError(f"{error}: put back a copy of it, or remove it to run again what it holds") from None
+
+
 def _recipe_of(run: Path) -> str | None:
     """That of its record or, where the record is damaged or not there yet, of the file beside it."""
     with suppress(RecordError):
-        return read_record(run / "record.json").recipe
+        return read_record(run / RECORD).recipe
     path = run / RECIPE
-    if not path.exists():
+    if not is_there(path):
         return None
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(text_of(path))
         if is_proved(content):
             return str(content["recipe"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
+    if not path.exists():  # but packed, as the runs are that were finished
+        return None
     raise TrainingError(f"{path} is damaged: remove it, and the run continues from its checkpoint, if it has one")
 
 

@@ -38,6 +38,7 @@ from poise.errors import NotFinite, OutOfTime, TrainingError
 from poise.io.files import sweep
 from poise.io.json_files import RecordError, write_proved
 from poise.io.locks import Busy, held, ours
+from poise.io.packs import is_there
 from poise.records.schema import Record, record_at
 from poise.records.shapes import EXPERIMENT, fault_of, wrong
 from poise.running.beginnings import beginning, quiet, quiet_epochs, shared_folder, trunk_lengths
@@ -170,7 +171,7 @@ class Runner:
 
     def _read(self, method: Method, seed: int) -> Record | None:
         path = self.record_path(method, seed)
-        return record_at(path, self.experiment.name) if path.exists() else None
+        return record_at(path, self.experiment.name) if is_there(path) else None
 
     def is_finished(self, method: Method, seed: int) -> bool:
         """Whether there is nothing left to do for a run; weights that are gone do not count."""

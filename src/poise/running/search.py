@@ -29,6 +29,7 @@ from poise.checks import require_choice
 from poise.errors import NotFinite, TrainingError
 from poise.io.json_files import RecordError, read_json, write_proved
 from poise.io.locks import alone, busy
+from poise.io.packs import text_of
 from poise.records.recipe_text import differences
 from poise.records.sweeps import SWEEP, TRIAL, in_words, score_of
 from poise.running.fleets import run_fleets
@@ -152,7 +153,7 @@ class Search:
             _tell(study, number, None)
             return
         if len(records) == self._seeds:  # else time was over, and the trial stays begun
-            _tell(study, number, fmean(self._score(json.loads(path.read_text())) for path in records))
+            _tell(study, number, fmean(self._score(json.loads(text_of(path))) for path in records))
 
     def _score(self, record: dict[str, Any]) -> float:
         try:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from poise.checks import install
 from poise.errors import AuditError
 from poise.io.checksum import is_proved
-from poise.io.files import regular
+from poise.io.packs import text_of
 from poise.models.saved import NETWORKS, network_in
 
 _INSIDE = ("state_dict", "model", "model_state_dict", "weights")
@@ -164,7 +164,7 @@ def _recipe(checkpoint: Path) -> str:
     """The network in the recipe of the run that wrote the checkpoint."""
     for name in ("record.json", "recipe.json"):
         try:
-            content: Any = json.loads(regular(checkpoint.parent / name).read_text())
+            content: Any = json.loads(text_of(checkpoint.parent / name))
             tree = ast.parse(content["recipe"] if is_proved(content) else "", mode="eval").body
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError, RecursionError):
             continue

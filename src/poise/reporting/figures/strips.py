@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from poise.io.json_files import RecordError, read_json, require
+from poise.io.packs import documents, is_there
 from poise.records.schema import RECORD, Results, read_record
 from poise.reporting.figures.svg import STRENGTH, colour, text_on
 from poise.reporting.findings import pairs
@@ -79,8 +80,8 @@ def _token(word: str, strength: float) -> Token:
 def _found(results: Results) -> dict[str, list[list[dict[str, Any]]]]:
     """The sentences of every run, by method."""
     runs: dict[str, list[list[dict[str, Any]]]] = {}
-    for path in sorted(results.folder.rglob(STRIPS)):
-        if path.with_name(RECORD).exists():
+    for path in documents(results.folder, f"**/{STRIPS}"):
+        if is_there(path.with_name(RECORD)):
             runs.setdefault(read_record(path.with_name(RECORD)).method, []).append(_read(path))
     texts = {tuple(tuple(each["tokens"]) for each in run) for held in runs.values() for run in held}
     if len(texts) > 1:

@@ -1,0 +1,170 @@
+"""Pack the documents of finished runs: thousands of small files become one for each experiment.
+
+What goes into <experiment>/runs.jsonl.gz (poise.io.packs says how it is read):
+
+a finished run      record.json and the JSON files beside it, such as recipe.json and exhibits
+a trial of a sweep  trial.json and experiment.json; these lie in the pack of the sweep
+
+experiment.json and sweep.json stay beside their pack. Weights and what belongs to them, fleets, figures, locks, runs
+that are not finished, and files that are damaged stay where they are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from poise.errors import RecordError
+from poise.io.files import new_file, regular
+from poise.io.locks import alone, held
+from poise.io.packs import HOMES, MOST, MOST_PER_LINE, PACK, is_name, packs_line, read_pack
+from poise.records.schema import EXPERIMENT, RECORD
+from poise.records.sweeps import SWEEP, TRIAL
+
+_APART = ("fleets", "figures")  # folders of an experiment that hold no runs
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was done: the documents and bytes of a pack, the files that it took in, and those that are damaged."""
+
+    path: Path
+    documents: int
+    bytes: int
+    taken: int
+    damaged: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Loose:
+    """A file as it was read: its digest, to tell whether it has changed since, and its content."""
+
+    path: Path
+    digest: bytes
+    content: Mapping[str, Any]
+
+
+def pack(folder: Path) -> Iterator[Packed]:
+    """Pack every experiment and sweep in or below a folder, one after another. Loose files are removed last, after the
+    pack was read back: a process that is killed loses nothing, and the next one goes on."""
+    homes = _homes(folder)
+    for home in homes:
+        with alone(home):
+            yield _pack(home, [other for other in homes if other != home and other.is_relative_to(home)])
+
+
+def _homes(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise RecordError(f"{folder} is {'a file, not a folder' if folder.exists() else 'not there'}")
+    around = [each for each in folder.absolute().parents if (each / SWEEP).is_file()]
+    if around:
+        raise RecordError(f"{folder} is part of a sweep: pack {around[-1]}")
+    found = {path.parent for name in HOMES for path in folder.rglob(name)}
+    sweeps = {home for home in found if (home / SWEEP).is_file()}
+    homes = sorted(home for home in found if sweeps.isdisjoint(home.parents))
+    if not homes:
+        raise RecordError(f"{folder} holds neither {EXPERIMENT} nor {SWEEP}: no experiment was run into it")
+    return homes
+
+
+def _pack(home: Path, inner: list[Path]) -> Packed:
+    path = home / PACK
+    before = read_pack(path) if path.exists() else {}
+    loose, damaged = _read_all(home, _candidates(home, inner, before))
+    if loose:
+        after = {**before, **{name: _words(each.content) for name, each in loose.items()}}
+        _write(path, after)
+        _compare(path, after)
+        for each in loose.values():
+            _remove(each, home)
+    size = path.stat().st_size if path.exists() else 0
+    return Packed(path, len(before.keys() | loose.keys()), size, len(loose), tuple(damaged))
+
+
+def _candidates(home: Path, inner: list[Path], before: Mapping[str, bytes]) -> Iterator[Path]:
+    """The files to pack."""
+    finished = {home / name for name in before} | set(home.rglob(RECORD))
+    runs = {path.parent for path in finished if path.name == RECORD} - {home}
+    for path in sorted(home.rglob("*.json")):
+        parts = path.relative_to(home).parts
+        if parts[0] in _APART or any(path.is_relative_to(other) for other in inner):
+            continue
+        of_run = path.parent in runs and not path.with_suffix(".safetensors").exists()
+        if (of_run or path.name == TRIAL or _is_of_trial(home, parts)) and not held(path.parent):
+            yield path
+
+
+def _is_of_trial(home: Path, parts: tuple[str, ...]) -> bool:
+    return (home / SWEEP).exists() and len(parts) == 3 and (parts[0], parts[2]) == ("trials", EXPERIMENT)
+
+
+def _read_all(home: Path, paths: Iterator[Path]) -> tuple[dict[str, _Loose], list[Path]]:
+    """The documents by name, and the files that are none."""
+    found: dict[str, _Loose] = {}
+    damaged = []
+    for path in paths:
+        name, read = path.relative_to(home).as_posix(), _read(path)
+        if read is None or not is_name(name) or len(_line(name, read.content)) > MOST_PER_LINE:
+            damaged.append(path)
+        else:
+            found[name] = read
+    return found, damaged
+
+
+def _read(path: Path) -> _Loose | None:
+    """None if it is not an object, or one that cannot be packed as it is."""
+    data = regular(path).read_bytes()
+    try:
+        content = json.loads(data.decode(), object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        return None
+    return _Loose(path, sha256(data).digest(), content) if isinstance(content, dict) else None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return content
+
+
+def _words(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content).encode()
+
+
+def _line(name: str, content: Mapping[str, Any]) -> bytes:
+    return packs_line(name, _words(content))
+
+
+def _write(path: Path, documents: Mapping[str, bytes]) -> None:
+    """The same bytes for the same documents, whenever it is written."""
+    lines = [packs_line(name, document) for name, document in sorted(documents.items())]
+    if sum(map(len, lines)) > MOST:
+        raise RecordError(f"{path} would hold more than {MOST >> 20} MiB: divide the experiment into several folders")
+    with new_file(path) as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as stream:
+        stream.writelines(lines)
+
+
+def _compare(path: Path, expected: Mapping[str, bytes]) -> None:
+    """A RecordError if the pack on disk does not hold what it should; nothing was removed then."""
+    if read_pack(path) != expected:
+        raise RecordError(f"{path} reads back with other content: check the disk; no file was removed")
+
+
+def _remove(each: _Loose, home: Path) -> None:
+    """The file, unless it has changed since it was read, and the folders that are empty without it."""
+    with suppress(FileNotFoundError):
+        if sha256(each.path.read_bytes()).digest() != each.digest:
+            return
+        each.path.unlink()
+    for folder in each.path.parents:
+        if folder == home:
+            return
+        with suppress(OSError):
+            folder.rmdir()
