@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from poise.io.packs import documents, text_of
 from poise.recipes import shelf
 from poise.recipes.names import FILES
 from poise.running.experiment import Experiment
@@ -31,10 +32,10 @@ def test_records_are_of_today_s_recipes(folder: Path) -> None:
     experiment = experiments()[folder.name]
     assert json.loads((folder / "experiment.json").read_text())["name"] == experiment.name
     recipes = {method.name: repr(experiment.recipe(method)) for method in experiment.methods}
-    paths = sorted(folder.glob("*/seed-*/record.json"))
+    paths = documents(folder, "*/seed-*/record.json")
     assert paths
     for path in paths:
-        record = json.loads(path.read_text())
+        record = json.loads(text_of(path))
         assert record["experiment"] == experiment.name and record["recipe"] == recipes[record["method"]], path
 
 
