@@ -1,6 +1,6 @@
 """The tables of results/ are, to the last digit, those that its records gave when each was a file of its own.
 
-tables.json was written from that tree, by this file as a script:
+tables.json was written from that tree, by this file as a script. A folder that gets new runs is written anew.
 
 documents  by folder: every document below it, with every digit
 tables     by experiment: every cell; intervals and p values to six digits, as scipy's last ones are not always the same
@@ -61,7 +61,9 @@ def by_folder(folders: list[Path], told: Callable[[Path], str]) -> dict[str, str
 
 
 KINDS: dict[str, Callable[[], dict[str, str]]] = {
-    "documents": lambda: by_folder([each for each in sorted(RESULTS.iterdir()) if each.is_dir()], held),
+    "documents": lambda: by_folder(
+        [each for each in sorted(RESULTS.iterdir()) if each.is_dir() and each.name != "benchmarks"], held
+    ),
     "tables": lambda: by_folder(homes(EXPERIMENT), table),
     "sweeps": lambda: by_folder(homes(SWEEP), sweep),
 }
@@ -69,7 +71,8 @@ KINDS: dict[str, Callable[[], dict[str, str]]] = {
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.miniature) for kind in KINDS])
 def test_all_is_as_it_was_in_loose_files(kind: str) -> None:
-    assert KINDS[kind]() == json.loads(BEFORE.read_text())[kind]
+    before, now = json.loads(BEFORE.read_text())[kind], KINDS[kind]()
+    assert len(before) > 10 and before == {name: now.get(name) for name in before}
 
 
 if __name__ == "__main__":
