@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from poise.distributed import rank, share
-
 _HELD: set[IO[str]] = set()
 
 
@@ -32,6 +30,8 @@ os.register_at_fork(after_in_child=_give_up)
 @contextmanager
 def busy(folder: Path) -> Iterator[bool]:
     """Whether the folder is ours while we are inside; False if another runner is at it. One process asks for all."""
+    from poise.distributed import rank, share  # the others here need no torch
+
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         _HELD.add(lock)
@@ -59,6 +59,14 @@ def alone(folder: Path, pause: float = 0.5) -> Iterator[None]:
                 yield
                 return
         time.sleep(pause)
+
+
+@contextmanager
+def waited_for(folder: Path) -> Iterator[None]:
+    """Like alone, for commands that are always one process."""
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager
