@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from fake_records import cifar, mnist, mnist_record, path_of
@@ -13,6 +14,7 @@ from fake_records import cifar, mnist, mnist_record, path_of
 from poise.errors import RecordError
 from poise.io import packs
 from poise.io.json_files import read_json, write_json, write_proved
+from poise.io.locks import waited_for
 from poise.io.packs import PACK, documents, is_there, text_of
 from poise.records import pack as packing
 from poise.records.pack import pack
@@ -312,6 +314,7 @@ def test_a_pack_is_read_once_while_it_is_the_same(tmp_path: Path, monkeypatch: p
     list(pack(home))
     monkeypatch.setattr(gzip, "open", lambda stream: opened.append(1) or real(stream))
     packs._read.cache_clear()
+    packs._names.cache_clear()
     load(home)
     load(home)
     assert len(opened) == 1
@@ -337,3 +340,25 @@ def test_a_folder_without_experiments_is_refused(tmp_path: Path) -> None:
     home = mnist(tmp_path, seeds=0)
     (done,) = pack(home)
     assert done.documents == 0 and not done.path.exists()
+
+
+@pytest.mark.torch
+def test_a_run_that_a_process_is_at_stays(tmp_path: Path) -> None:
+    from poise.io.locks import busy
+
+    home = mnist(tmp_path, seeds=2)
+    path = path_of(home, "XE", 1)
+    with busy(path.parent):
+        (done,) = pack(home)
+    assert done.documents == 5 and path.exists() and len(load(home)[0].records) == 6
+
+
+def test_one_process_packs_after_the_other(tmp_path: Path) -> None:
+    home, done = mnist(tmp_path, seeds=2), []
+    other = Thread(target=lambda: done.extend(pack(home)))
+    with waited_for(home):
+        other.start()
+        other.join(0.2)
+        assert other.is_alive() and len(list(home.rglob("record.json"))) == 6
+    other.join()
+    assert done[0].documents == 6

@@ -57,7 +57,7 @@ def documents(folder: Path, pattern: str) -> list[Path]:
     found = set(folder.glob(pattern))
     top = _absolute(folder)
     for pack in [*_above(top / PACK), *(path for path in top.rglob(PACK) if path.parent != top and _counts(path))]:
-        for name in read_pack(pack):
+        for name in _names(pack, _version(pack)):
             path = pack.parent / name
             if path.is_relative_to(top) and _fits(path.relative_to(top).parts, pattern.split("/")):
                 found.add(folder / path.relative_to(top))
@@ -66,11 +66,7 @@ def documents(folder: Path, pattern: str) -> list[Path]:
 
 def read_pack(path: Path) -> Mapping[str, bytes]:
     """The documents of a pack by name, as JSON; a RecordError if it is damaged or holds what no pack does."""
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
-    return _read(path, found.st_ino, found.st_size, found.st_mtime_ns)
+    return _read(path, _version(path))
 
 
 def packs_line(name: str, document: bytes) -> bytes:
@@ -108,8 +104,23 @@ def _fits(parts: tuple[str, ...], pattern: list[str]) -> bool:
     return len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
 
 
+def _version(path: Path) -> tuple[int, ...]:
+    """Another one when the file was written again."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=1000)
+def _names(path: Path, version: tuple[int, ...]) -> tuple[str, ...]:
+    """Of a pack: many of these fit into memory, but only few packs."""
+    return tuple(_read(path, version))
+
+
 @lru_cache(maxsize=2)
-def _read(path: Path, inode: int, size: int, modified: int) -> Mapping[str, bytes]:
+def _read(path: Path, version: tuple[int, ...]) -> Mapping[str, bytes]:
     found: dict[str, bytes] = {}
     try:
         with regular(path).open("rb") as stream, gzip.open(stream) as lines:

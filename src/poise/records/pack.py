@@ -43,11 +43,11 @@ class Packed:
 
 @dataclass(frozen=True)
 class _Loose:
-    """A file as it was read: its digest, to tell whether it has changed since, and its content."""
+    """A file as it was read: its digest, to tell whether it has changed since, and its content as JSON."""
 
     path: Path
     digest: bytes
-    content: Mapping[str, Any]
+    content: bytes
 
 
 def pack(folder: Path) -> Iterator[Packed]:
@@ -78,7 +78,7 @@ def _pack(home: Path, inner: list[Path]) -> Packed:
     before = read_pack(path) if path.exists() else {}
     loose, damaged = _read_all(home, _candidates(home, inner, before))
     if loose:
-        after = {**before, **{name: _words(each.content) for name, each in loose.items()}}
+        after = {**before, **{name: each.content for name, each in loose.items()}}
         _write(path, after)
         _compare(path, after)
         for each in loose.values():
@@ -110,7 +110,7 @@ def _read_all(home: Path, paths: Iterator[Path]) -> tuple[dict[str, _Loose], lis
     damaged = []
     for path in paths:
         name, read = path.relative_to(home).as_posix(), _read(path)
-        if read is None or not is_name(name) or len(_line(name, read.content)) > MOST_PER_LINE:
+        if read is None or not is_name(name) or len(packs_line(name, read.content)) > MOST_PER_LINE:
             damaged.append(path)
         else:
             found[name] = read
@@ -124,7 +124,7 @@ def _read(path: Path) -> _Loose | None:
         content = json.loads(data.decode(), object_pairs_hook=_object)
     except (ValueError, RecursionError):
         return None
-    return _Loose(path, sha256(data).digest(), content) if isinstance(content, dict) else None
+    return _Loose(path, sha256(data).digest(), json.dumps(content).encode()) if isinstance(content, dict) else None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -132,14 +132,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         raise ValueError("a name stands twice in an object")
     return content
-
-
-def _words(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content).encode()
-
-
-def _line(name: str, content: Mapping[str, Any]) -> bytes:
-    return packs_line(name, _words(content))
 
 
 def _write(path: Path, documents: Mapping[str, bytes]) -> None:
