@@ -43,7 +43,7 @@ def test_one_document_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     (held,) = json.loads(shown.out)
     assert held.pop("bytes") > 1000
     assert held == {"path": str(home / "runs.jsonl.gz"), "documents": 2, "taken": 2, "damaged": [str(path)]}
-    assert shown.err == f"poise: {path} is not JSON that can be packed: it stays\n"
+    assert shown.err == f"poise: {path} is damaged or cannot be packed: it stays\n"
 
 
 def test_failures_are_one_sentence(tmp_path: Path, monkeypatch) -> None:

@@ -151,9 +151,17 @@ def test_what_is_damaged_stays_and_is_named(tmp_path: Path) -> None:
     path.with_name("twice.json").write_text('{"a": 1, "a": 2}')
     path.with_name("list.json").write_text("[]")
     path.with_name("deep.json").write_text("[" * 100_000)
+    write_proved(path.with_name("flipped.json"), {"a": 4})
+    path.with_name("flipped.json").write_text(path.with_name("flipped.json").read_text().replace("4,", "5,"))
     path.write_bytes(path.read_bytes()[:-9])
     (done,) = pack(home)
-    assert {each.name for each in done.damaged} == {"record.json", "twice.json", "list.json", "deep.json"}
+    assert {each.name for each in done.damaged} == {
+        "record.json",
+        "twice.json",
+        "list.json",
+        "deep.json",
+        "flipped.json",
+    }
     assert path.exists() and done.documents == 2
     with pytest.raises(RecordError, match=r"record.json is damaged or cut short"):
         load(home)

@@ -31,7 +31,7 @@ def pack(folders: Folders, quiet: Quiet = False, json: Json = False) -> None:
             for packed in packing.pack(folder):
                 done.append(packed)
                 for path in packed.damaged:
-                    typer.echo(f"poise: {path} is not JSON that can be packed: it stays", err=True)
+                    typer.echo(f"poise: {path} is damaged or cannot be packed: it stays", err=True)
                 if not (quiet or json):
                     typer.echo(_told(packed))
     if json:

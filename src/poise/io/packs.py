@@ -54,12 +54,11 @@ def place_of(path: Path) -> str:
 def documents(folder: Path, pattern: str) -> list[Path]:
     """The documents in or below a folder, loose or packed, whose path from there has a pattern of Path.glob, such as
     "*/seed-*/record.json" or "**/record.json"."""
-    found = set(folder.glob(pattern))
-    top = _absolute(folder)
-    for pack in [*_above(top / PACK), *(path for path in top.rglob(PACK) if path.parent != top and _counts(path))]:
+    found, top, parts = set(folder.glob(pattern)), _absolute(folder), pattern.split("/")
+    for pack in [*_above(top / PACK), *_inside(top, parts)]:
         for name in _names(pack, _version(pack)):
             path = pack.parent / name
-            if path.is_relative_to(top) and _fits(path.relative_to(top).parts, pattern.split("/")):
+            if path.is_relative_to(top) and _fits(path.relative_to(top).parts, parts):
                 found.add(folder / path.relative_to(top))
     return sorted(found)
 
@@ -87,6 +86,14 @@ def _packed(path: Path) -> tuple[Path, bytes] | None:
 def _above(path: Path) -> Iterator[Path]:
     """The packs in the folders on the way to a path, the nearest first."""
     return (folder / PACK for folder in path.parents if _counts(folder / PACK))
+
+
+def _inside(top: Path, pattern: list[str]) -> Iterator[Path]:
+    """The packs below a folder that can have documents of a pattern."""
+    for depth in range(1, len(pattern)):
+        yield from (
+            path for path in top.glob("/".join([*pattern[:depth], PACK])) if path.parent != top and _counts(path)
+        )
 
 
 def _counts(pack: Path) -> bool:

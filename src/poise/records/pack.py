@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from poise.errors import RecordError
+from poise.io.checksum import is_proved
 from poise.io.files import new_file, regular
 from poise.io.locks import held, waited_for
 from poise.io.packs import HOMES, MOST, MOST_PER_LINE, PACK, is_name, packs_line, read_pack
@@ -118,13 +119,14 @@ def _read_all(home: Path, paths: Iterator[Path]) -> tuple[dict[str, _Loose], lis
 
 
 def _read(path: Path) -> _Loose | None:
-    """None if it is not an object, or one that cannot be packed as it is."""
+    """None if it is damaged, or no object that can be packed as it is."""
     data = regular(path).read_bytes()
     try:
         content = json.loads(data.decode(), object_pairs_hook=_object)
+        whole = isinstance(content, dict) and is_proved(content)
     except (ValueError, RecursionError):
         return None
-    return _Loose(path, sha256(data).digest(), json.dumps(content).encode()) if isinstance(content, dict) else None
+    return _Loose(path, sha256(data).digest(), json.dumps(content).encode()) if whole else None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
