@@ -64,7 +64,7 @@ def _hurry() -> None:
     start = clock()
     time.monotonic = lambda: start + _FASTER * (clock() - start)  # type: ignore[assignment]
     time.sleep = lambda seconds: sleep(seconds / _FASTER)  # type: ignore[assignment]
-    sources.download = partial(real, timeout=1.0)
+    sources.download = partial(real, timeout=1.0, patience=download.Patience(grace=1.0, slowest=1e6))
 
 
 def _server(home: Path) -> dict[str, Answer]:

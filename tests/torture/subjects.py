@@ -17,7 +17,7 @@ from torture.forks import command, forked
 from torture.operations import count
 
 RECIPES = Path(__file__).parent / "recipes"
-_TIMES = {"seconds", "started", "finished", "peak_memory"}
+_TIMES = {"seconds", "started", "finished", "peak_memory", "checksum"}
 _PROOFS = {"sha256", "digest", "digests", "proof"}  # of files with times in them
 
 Outcome = dict[str, Any]
