@@ -22,14 +22,13 @@ from PIL import Image
 from torch import Tensor
 
 from poise.auditing.inputs.examples import Columns, Damaged, Examples, read_rows
-from poise.data.sets.cache import load
+from poise.data.sets.cache import load, map_npy
 from poise.data.sets.catalogue import CLASS_NAMES
 from poise.data.sets.folders import in_class_folders
 from poise.data.synthetic_mnist import SyntheticMNIST
 from poise.errors import AuditError, DataNotFound
 from poise.io.decoding import as_rgb, open_picture
 from poise.io.files import regular
-from poise.io.npy import map_npy
 
 Read: TypeAlias = Callable[[Sequence[int]], Tensor]
 _IMAGES, _LABELS = ("x", "images", "image", "data", "arr_0"), ("y", "labels", "label", "targets", "arr_1")

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from poise.checks import install
 from poise.errors import AuditError
-from poise.io.checksum import is_proved
 from poise.io.files import regular
+from poise.io.json_files import is_proved
 from poise.models.saved import NETWORKS, network_in
 
 _INSIDE = ("state_dict", "model", "model_state_dict", "weights")

@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from poise.checks import require_known
-from poise.data.sets.archives import Files, Watched, given, open_files, open_together
-from poise.data.sets.cache import leftovers, lock, manifest_of, root, scratch, store, verify, writing
+from poise.data.sets.archives import Files, Watched, open_files, open_together
+from poise.data.sets.cache import given, leftovers, lock, manifest_of, root, scratch, store, verify, writing
 from poise.data.sets.catalogue import CATALOGUE, DataSet, FolderSet
 from poise.data.sets.download import Package, Progress, download, fetch_package, silent
 from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
