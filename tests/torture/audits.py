@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torture.forks import MEMORY, End, command, forked
-from torture.row import Row
+from torture.row import Row, Subjects
 
 _CODE = """
 import torch
@@ -21,7 +21,7 @@ def network():
 _FEW = ("--examples", "20", "--corruptions", "none", "--probes", "2", "--quiet")
 
 
-def _inputs(work: Path) -> list[str]:
+def _inputs(work: Path, subjects: Subjects) -> list[str]:
     from torture.hostile_audits import AUDITS
 
     return list(AUDITS)
@@ -41,7 +41,7 @@ def judge_input(case: str, work: Path, home: Path) -> str:
     )
 
 
-def _hubs(work: Path) -> list[str]:
+def _hubs(work: Path, subjects: Subjects) -> list[str]:
     """The good folder is made once; it is audited, too, lest all are refused for another reason."""
     from torture.hostile_hubs import HUBS, good
 

@@ -8,14 +8,12 @@ from pathlib import Path
 
 from torture.damage import flip
 from torture.forks import forked
-from torture.row import Row
+from torture.row import Row, Subjects
 from torture.subjects import difference, outcome_of, undisturbed
 
-_ARRAYS, _TEXTS = ("cifar",), ("sentiment",)
 
-
-def _cases(name: str, count: int) -> list[str]:
-    return [f"{name} {seed}" for seed in range(count)]
+def cases(work: Path, subjects: Subjects) -> list[str]:
+    return [f"{name} {seed}" for name in subjects for seed in range(60)]
 
 
 def judge(case: str, work: Path, home: Path) -> str:
@@ -31,6 +29,6 @@ def judge(case: str, work: Path, home: Path) -> str:
 
 
 ROWS = (
-    Row("arrays", "flipped cache: arrays", lambda work: _cases("cifar", 60), judge, _ARRAYS),
-    Row("texts", "flipped cache: texts", lambda work: _cases("sentiment", 60), judge, _TEXTS),
+    Row("arrays", "flipped cache: arrays", cases, judge, ("cifar",)),
+    Row("texts", "flipped cache: texts", cases, judge, ("sentiment",)),
 )

@@ -9,15 +9,15 @@ from pathlib import Path, PurePath
 from torture.damage import change, cut, flip
 from torture.forks import forked
 from torture.operations import die_at
-from torture.row import Row
+from torture.row import Row, Subjects
 from torture.subjects import Undisturbed, undisturbed
 
 _SUBJECTS = ("plain", "sentiment", "cifar", "fleet")
 _FILES = ("checkpoint-*.json", "checkpoint-*.safetensors", "tested.jsonl")
 
 
-def cases(work: Path) -> list[str]:
-    return [f"{name} {seed}" for name in _SUBJECTS for seed in range(75)]
+def cases(work: Path, subjects: Subjects) -> list[str]:
+    return [f"{name} {seed}" for name in subjects for seed in range(75)]
 
 
 def judge(case: str, work: Path, home: Path) -> str:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from torture.forks import forked
 from torture.operations import fail_at
-from torture.row import Row
+from torture.row import Row, Subjects
 from torture.subjects import undisturbed
 
 _NAMES = ("ENOSPC", "EACCES", "EIO")
 _SUBJECTS = ("plain", "sweep", "kept", "fleet")
 
 
-def cases(work: Path) -> list[str]:
+def cases(work: Path, subjects: Subjects) -> list[str]:
     """The three errors in turn."""
-    counts = {name: len(undisturbed(name, work).operations) for name in _SUBJECTS}
+    counts = {name: len(undisturbed(name, work).operations) for name in subjects}
     return [f"{name} {_NAMES[at % 3]} {at}" for name, count in counts.items() for at in range(count)]
 
 

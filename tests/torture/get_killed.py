@@ -10,13 +10,13 @@ from pathlib import Path
 from torture.forks import forked
 from torture.getting import getting
 from torture.operations import count, die_at
-from torture.row import Row
+from torture.row import Row, Subjects
 from torture.serving import body, serving
 
 _Ways = tuple[tuple[object, ...], tuple[tuple[str, ...], ...]]
 
 
-def cases(work: Path) -> list[str]:
+def cases(work: Path, subjects: Subjects) -> list[str]:
     found = []
     for way in ("folder", "archive", "address", "again"):
         home = work / "get" / way

@@ -6,17 +6,14 @@ from pathlib import Path
 
 from torture.forks import forked
 from torture.operations import die_at
-from torture.row import Row
+from torture.row import Row, Subjects
 from torture.subjects import undisturbed
 
 _ALONE = ("plain", "sweep", "kept", "sentiment")
 
 
-def _cases(*names: str) -> list[str]:
-    def cases(work: Path) -> list[str]:
-        return [f"{name} {number}" for name in names for number in range(len(undisturbed(name, work).operations))]
-
-    return cases
+def cases(work: Path, subjects: Subjects) -> list[str]:
+    return [f"{name} {number}" for name in subjects for number in range(len(undisturbed(name, work).operations))]
 
 
 def judge(case: str, work: Path, home: Path) -> str:
@@ -31,8 +28,6 @@ def judge(case: str, work: Path, home: Path) -> str:
 
 
 ROWS = (
-    Row(
-        "killed", "killed at every file operation: plain, sweep, kept models, sentiment", _cases(*_ALONE), judge, _ALONE
-    ),
-    Row("killed-fleet", "the same, `--fleet`", _cases("fleet"), judge, ("fleet",)),
+    Row("killed", "killed at every file operation: plain, sweep, kept models, sentiment", cases, judge, _ALONE),
+    Row("killed-fleet", "the same, `--fleet`", cases, judge, ("fleet",)),
 )

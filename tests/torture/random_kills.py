@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 
 from torture.forks import Child, start
-from torture.row import Row
+from torture.row import Row, Subjects
 from torture.subjects import SUBJECTS, undisturbed
 
 _TOGETHER = ("plain", "sweep", "fleet")
 
 
-def _alone(work: Path) -> list[str]:
-    return [f"{name} {seed}" for name in SUBJECTS for seed in range(25)]
+def _alone(work: Path, subjects: Subjects) -> list[str]:
+    return [f"{name} {seed}" for name in subjects for seed in range(25)]
 
 
 def judge_alone(case: str, work: Path, home: Path) -> str:
@@ -33,8 +33,8 @@ def judge_alone(case: str, work: Path, home: Path) -> str:
     return alone.differs(home)
 
 
-def _together(work: Path) -> list[str]:
-    return [f"{name} {count} {seed}" for name in _TOGETHER for count in (2, 4) for seed in range(20)]
+def _together(work: Path, subjects: Subjects) -> list[str]:
+    return [f"{name} {count} {seed}" for name in subjects for count in (2, 4) for seed in range(20)]
 
 
 def judge_together(case: str, work: Path, home: Path) -> str:

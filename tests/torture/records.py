@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from torture.damage import change, flip, oddity
 from torture.forks import command, forked
-from torture.row import Row
+from torture.row import Row, Subjects
 from torture.subjects import undisturbed
 
 _FORMATS = ("text", "markdown", "latex", "csv", "json")
 
 
-def _seeds(count: int) -> Callable[[Path], list[str]]:
-    return lambda work: [str(seed) for seed in range(count)]
+def cases(work: Path, subjects: Subjects) -> list[str]:
+    return [str(seed) for seed in range(400)]
 
 
 def judge_flipped(case: str, work: Path, home: Path) -> str:
@@ -52,6 +51,6 @@ def _damaged(runs: Path, draw: random.Random) -> Path:
 
 
 ROWS = (
-    Row("flipped", "flipped record.json, experiment.json", _seeds(400), judge_flipped, ("plain",)),
-    Row("odd", "odd values there, table and report", _seeds(400), judge_odd, ("plain",)),
+    Row("flipped", "flipped record.json, experiment.json", cases, judge_flipped, ("plain",)),
+    Row("odd", "odd values there, table and report", cases, judge_odd, ("plain",)),
 )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+Subjects = tuple[str, ...]
+Cases = Callable[[Path, Subjects], Sequence[str]]
 Judge = Callable[[str, Path, Path], str]
 
 
@@ -13,17 +15,17 @@ Judge = Callable[[str, Path, Path], str]
 class Row:
     """A way to torture.
 
-    cases     what is tried, a few words each that say all of it, found in the work folder of all rows.
+    cases     what is tried with some subjects, a few words each that say all of it, in the work folder of all rows.
     judge     tries one, in a folder of its own: what is lost or wrong, or nothing.
-    subjects  the undisturbed commands that it needs.
+    subjects  the undisturbed commands that it needs; where there are several, a case begins with one.
     limit     seconds after which a case does not end.
     counts    the tries in a case.
     """
 
     name: str
     title: str
-    cases: Callable[[Path], Sequence[str]]
+    cases: Cases
     judge: Judge
-    subjects: tuple[str, ...] = ()
+    subjects: Subjects = ()
     limit: float = 120.0
     counts: int = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import random
 import shlex
 import sys
@@ -29,15 +30,17 @@ Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 _WARM: set[str] = set()
 
 
-def listed(row: str, work: Path) -> list[Try]:
-    """The cases of a row; its subjects run undisturbed for that."""
+def listed(name: str, work: Path, patterns: Sequence[str]) -> list[Try]:
+    """The cases of a row that are called so; their subjects run undisturbed for that."""
     from torture.forks import forked
     from torture.rows import ROWS
 
-    end = forked(lambda: ROWS[row].cases(work), limit=600)
+    row, first = ROWS[name], [pattern.split()[0] for pattern in patterns or ("*",)]
+    subjects = tuple(each for each in row.subjects if any(fnmatchcase(each, pattern) for pattern in first))
+    end = forked(lambda: row.cases(work, subjects), limit=600)
     if end.code:
-        raise RuntimeError(f"{row}: {end.said}")
-    return [(row, case) for case in end.value]
+        raise RuntimeError(f"{name}: {end.said}")
+    return [(name, case) for case in end.value if any(fnmatchcase(case, pattern) for pattern in patterns or ("*",))]
 
 
 def judged(one: Try, work: Path) -> tuple[str, str, str]:
@@ -48,7 +51,8 @@ def judged(one: Try, work: Path) -> tuple[str, str, str]:
 
     name, case = one
     row = ROWS[name]
-    if cold := set(row.subjects) - _WARM:
+    own = {each for each in row.subjects if each == case.split()[0]} or set(row.subjects)
+    if cold := own - _WARM:
         warm(tuple(cold), work)
         _WARM.update(cold)
         gc.freeze()  # what no collection visits, forks share
@@ -73,10 +77,9 @@ def mapping(jobs: int) -> Iterator[Map]:
         begin()
         yield map
         return
+    os.environ["PYTHONWARNINGS"] = "ignore::UserWarning:multiprocessing.resource_tracker"  # of what the killed held
     with get_context("spawn").Pool(jobs, begin) as pool:
         yield pool.imap_unordered
-        pool.close()
-        pool.join()
 
 
 def torture(
@@ -86,8 +89,8 @@ def torture(
     counts = {row: Counter[str]() for row in rows}
     with TemporaryDirectory(prefix="torture-") as folder, mapping(jobs) as each:
         work, order = Path(folder), random.Random(seed)
-        found = sorted(each(partial(listed, work=work), rows), key=lambda tries: tries[:1])
-        tries = [one for row in found for one in _sampled(row, patterns, sample, order)]
+        found = sorted(each(partial(listed, work=work, patterns=patterns), rows), key=lambda tries: tries[:1])
+        tries = [one for row in found for one in _sampled(row, sample, order)]
         order.shuffle(tries)  # so that the time left can be told from the time gone
         for row, case, why in _progress(each(partial(judged, work=work), tries), len(tries)):
             counts[row]["lost" if why else "survived"] += 1
@@ -98,9 +101,8 @@ def torture(
     return counts
 
 
-def _sampled(tries: list[Try], patterns: Sequence[str], sample: int | None, order: random.Random) -> list[Try]:
-    found = [each for each in tries if not patterns or any(fnmatchcase(each[1], pattern) for pattern in patterns)]
-    return found if sample is None else order.sample(found, min(sample, len(found)))
+def _sampled(tries: list[Try], sample: int | None, order: random.Random) -> list[Try]:
+    return tries if sample is None else order.sample(tries, min(sample, len(tries)))
 
 
 def _progress(found: Iterable[tuple[str, str, str]], count: int) -> Iterator[tuple[str, str, str]]:

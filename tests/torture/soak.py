@@ -43,4 +43,6 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-ROWS = (Row("soak", f"soak, {_RUNS} runs in a process", lambda work: ["runs"], judge, ("plain",), 600, _RUNS),)
+ROWS = (
+    Row("soak", f"soak, {_RUNS} runs in a process", lambda work, subjects: ["runs"], judge, ("plain",), 600, _RUNS),
+)

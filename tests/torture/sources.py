@@ -9,13 +9,13 @@ from pathlib import Path
 
 from torture.forks import LIMIT, MEMORY, End, forked
 from torture.getting import getting
-from torture.row import Row
+from torture.row import Row, Subjects
 from torture.serving import Answer, body, serving, without_end
 
 _FASTER = 600  # the clock of a download: what takes an hour takes six seconds
 
 
-def _folders(work: Path) -> list[str]:
+def _folders(work: Path, subjects: Subjects) -> list[str]:
     from torture.hostile_files import FOLDERS
 
     return list(FOLDERS)
@@ -33,7 +33,7 @@ def judge_folder(case: str, work: Path, home: Path) -> str:
     return _judged(end, name, home)
 
 
-def _answers(work: Path) -> list[str]:
+def _answers(work: Path, subjects: Subjects) -> list[str]:
     return list(_server(Path()))
 
 

@@ -25,10 +25,10 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
 def test_a_sample_survives() -> None:
     rows = [word for row in ("killed", "random", "errors", "get") for word in ("--row", row)]
     done = python(
-        str(HERE / "run.py"), *rows, "--case", "plain *", "--case", "archive *", "--cases", "3", "--jobs", "1"
+        str(HERE / "run.py"), *rows, "--case", "plain *", "--case", "archive *", "--cases", "5", "--jobs", "1"
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("| 3 | 3 | 0 |") == 4
+    assert done.stdout.count("| 5 | 5 | 0 |") == 4
 
 
 LOSING = """
@@ -43,7 +43,7 @@ def judge(case, work, home):
         os.kill(os.getpid(), 9)
     return {{"fine": "", "lost": "records differ"}}[case]
 
-rows.ROWS = {{"some": Row("some", "some cases", lambda work: ["fine", "lost", "killed"], judge)}}
+rows.ROWS = {{"some": Row("some", "some cases", lambda work, subjects: ["fine", "lost", "killed"], judge)}}
 sys.argv = ["run.py", "--jobs", "1"]
 raise SystemExit(run.main())
 """
