@@ -25,6 +25,9 @@ from poise.data.sets.download import Package, Progress, download, fetch_package,
 from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
 
 
+_MOST_PLACES = 1000
+
+
 def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
     """Where a set may lie among others: in folders of its own name, anywhere, in one of the folders with equal files.
 
@@ -39,9 +42,15 @@ def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
     for name in names:
         folders.setdefault(name.rpartition("/")[0], []).append(name)
     times = Counter(PurePosixPath(name).name for name in names)
-    for _, some in sorted(folders.items()):
-        if len(some) < len(names) and any(times[PurePosixPath(name).name] > 1 for name in some):
-            yield Chosen(files, some)
+    alike = [
+        some
+        for _, some in sorted(folders.items())
+        if len(some) < len(names) and any(times[PurePosixPath(name).name] > 1 for name in some)
+    ]
+    if len(alike) > _MOST_PLACES:
+        raise DataMismatch(f"{len(alike):,} folders have files of equal names: give the folder of the set itself")
+    for some in alike:
+        yield Chosen(files, some)
 
 
 class Chosen:
