@@ -24,7 +24,6 @@ from poise.data.sets.catalogue import CATALOGUE, DataSet, FolderSet
 from poise.data.sets.download import Package, Progress, download, fetch_package, silent
 from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
 
-
 _MOST_PLACES = 1000
 
 
