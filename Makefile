@@ -16,7 +16,7 @@ LIGHT := tests/reporting tests/records tests/auditing/test_families.py tests/cli
 LIGHT_PACKAGES := "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "jinja2>=3.1" "pytest>=8" \
 	"pytest-xdist>=3.6" "hypothesis>=6.100"
 
-.PHONY: test unit fuzz check lint types readme network reproduce clean pythons $(PYTHONS:%=python-%)
+.PHONY: test unit fuzz torture check lint types readme network reproduce clean pythons $(PYTHONS:%=python-%)
 
 # One thread in each of the processes: more would only get in each other's way.
 test: export OMP_NUM_THREADS = 1
@@ -32,6 +32,11 @@ CALLS ?= 50000
 fuzz: export OMP_NUM_THREADS = 1
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz/run.py --calls $(CALLS)
+
+# Kills, failing disks, damaged files and hostile sources: docs/reliability.md.
+torture: export OMP_NUM_THREADS = 1
+torture: $(READY)
+	$(BIN)/python tests/torture/run.py --jobs 2
 
 check: lint types test readme
 

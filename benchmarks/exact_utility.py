@@ -19,8 +19,8 @@ from torch import Tensor
 
 from poise.data.sets.cache import load
 from poise.data.synthetic_mnist import SyntheticMNIST
-from poise.features.agreement import overlap, spearman
 from poise.features.selection import TopBottom
+from poise.features.sensitivity import overlap, spearman
 from poise.losses import CrossEntropy
 from poise.models.lenet import LeNet
 

@@ -20,7 +20,7 @@ from poise.data.pixel_noise import PixelNoise, pixel_deviation
 from poise.data.sets.cache import load as load_array
 from poise.data.synthetic_mnist import Digits, Scaling, SyntheticMNIST
 from poise.errors import DataNotFound
-from poise.features.agreement import spearman
+from poise.features.sensitivity import spearman
 from poise.io.json_files import RecordError
 from poise.records.columns import Column
 from poise.records.schema import Record, Results, load

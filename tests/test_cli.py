@@ -170,7 +170,7 @@ def test_the_command_line_starts_without_what_is_heavy(heavy: str) -> None:
 
 def test_experiments_are_listed_without_torch() -> None:
     start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', 'list', '--json']"
-    code = f"{start}; from poise.cli import app as cli; cli.run()"
+    code = f"{start}; from poise.cli import app; app.run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     listed = json.loads(done.stdout)
     assert listed["synthetic-mnist"].startswith("Synthetic MNIST (section 4.2, Table 1)")

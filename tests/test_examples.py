@@ -10,12 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 
 import poise
 from poise import LeNet
+from poise.recipes import Runner
 from poise.recipes.sentiment.treebank import EXPERIMENT as SENTIMENT
+from poise.records.schema import read_record
 
 pytestmark = pytest.mark.miniature
 
@@ -52,6 +55,17 @@ def test_taught_digits() -> None:
     own, taught, _ = ([utilities[name](student, x, y) for student in students] for name in utilities)
     assert torch.equal(*taught) and not torch.equal(*own)
     assert experiment.methods[2].objective(students[0], x, y, step=2000).total.isfinite()
+
+
+def test_own_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = np.random.default_rng(0)
+    x, y = state.integers(0, 256, (60, 28, 28), dtype=np.uint8), np.arange(60) % 10
+    np.savez(tmp_path / "mine.npz", train_x=x[:40], train_y=y[:40], test_x=x[40:], test_y=y[40:])
+    monkeypatch.setenv("DATA", str(tmp_path / "mine.npz"))
+    experiment = load("own_recipe").EXPERIMENT
+    quick = replace(experiment, plan=replace(experiment.plan, epochs=1, batch_size=20))
+    (record,) = Runner(quick, tmp_path / "runs", torch.device("cpu")).run(["FCL"], [0])
+    assert set(read_record(record).scores) == {"clean", "noise"}
 
 
 def test_sentiment_cpu() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from poise.corruptions.write import Making, claim
+from poise.corruptions.corrupt import Making
+from poise.corruptions.write import claim
 from poise.io.files import is_mixed, new_file, regular, require_writable, sweep, together
 
 WRITER = """

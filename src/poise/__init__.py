@@ -10,8 +10,7 @@ __version__ = "0.1.0"
 # Names are imported on first use, so that the command line starts without torch; __init__.pyi is for type checkers.
 _HOMES = {
     "poise.auditing.audit": "audit",
-    "poise.auditing.result": "Audit",
-    "poise.auditing.summary": "Names",
+    "poise.auditing.result": "Audit Names",
     "poise.classifier": "Classifier Forward",
     "poise.corruptions.corrupt": "Corrupt Corruption corrupt",
     "poise.data.augment": "Chain GaussianNoise PatchGaussian Standard",

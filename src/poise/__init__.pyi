@@ -1,6 +1,6 @@
 from poise.auditing.audit import audit as audit
 from poise.auditing.result import Audit as Audit
-from poise.auditing.summary import Names as Names
+from poise.auditing.result import Names as Names
 from poise.classifier import Classifier as Classifier
 from poise.classifier import Forward as Forward
 from poise.corruptions.corrupt import Corrupt as Corrupt

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import torch
-from torch import Tensor
+import torch.fx
+from torch import Tensor, nn
 
 from poise.checks import require_choice, require_whole
 
@@ -180,3 +181,22 @@ def _removals(x: Tokens, parts: Tensor, single: bool) -> Tensor:
         return x.features.nonzero()
     counts = parts.amax(1, keepdim=True) + 1
     return (torch.arange(int(counts.max()), device=x.ids.device) < counts).nonzero()
+
+
+def require_pictures(x: Tensor, stem: nn.Conv2d, exact: bool = True) -> None:
+    """Raise unless x is a batch of images for a network that starts with `stem`. Checks type and shape only.
+
+    exact  x must have the dtype of the weights; otherwise it may have a lower precision, since it is normalised first.
+    """
+    if torch.compiler.is_compiling() or isinstance(x, torch.fx.Proxy):
+        return
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x must be a tensor of images [B, C, H, W], not a {type(x).__name__}")
+    if not x.is_floating_point():
+        raise TypeError(f"x is {x.dtype}, must be images in [0, 1]: convert them with x.float() / 255")
+    if x.ndim != 4 or x.shape[1] != stem.in_channels:
+        raise ValueError(f"x must be images [B, C, H, W] with {stem.in_channels} channels, got {list(x.shape)}")
+    weight = stem.weight.dtype
+    fits = x.dtype == weight or (not exact and torch.promote_types(x.dtype, weight) == weight)
+    if not fits and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"x is {x.dtype}, the model's weights are {weight}: convert x, or use torch.autocast")

@@ -13,8 +13,8 @@ from toys import BagOfWords, ConvNet, same_state, sentences, state_of
 import poise
 from poise.auditing.compare import compare
 from poise.auditing.conditions import read_condition
-from poise.auditing.inputs.batches import batches as read
-from poise.auditing.inputs.batches import kind_of, sample_size
+from poise.auditing.inputs.examples import batches as read
+from poise.auditing.inputs.examples import kind_of, sample_size
 from poise.auditing.verdict import confusions, in_a_ring
 from poise.io.json_files import RecordError
 from poise.reporting.audit_files import load_audit

@@ -7,9 +7,9 @@ from scipy import stats
 
 import poise
 from poise.auditing.statistics.errors_by_feature import Removing, temperature
-from poise.auditing.statistics.intervals import calibration, corrected, mean, resampled, share
 from poise.auditing.statistics.misuse import leftover
-from poise.features.agreement import overlap, spearman
+from poise.auditing.statistics.numbers import calibration, corrected, mean, resampled, share
+from poise.features.sensitivity import overlap, spearman
 
 
 def test_spearman_is_scipys_with_ties() -> None:

@@ -533,3 +533,9 @@ def test_values_that_are_not_finite_are_the_datas_fault(tmp_path: Path) -> None:
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(9, 2))
     with pytest.raises(ValueError, match="the data have values that are not finite, such as example 0 of a batch"):
         poise.audit(model, [(torch.full((20, 1, 3, 3), torch.nan), torch.arange(20) % 2)])
+
+
+def test_a_label_that_would_make_a_billion_classes_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 8, 8), np.uint8), y=np.array([0, 1, 2, 10**9]))
+    with pytest.raises(AuditError, match="has label 1000000000"):
+        open_pictures(str(tmp_path / "a.npz"), None, None, None)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from poise.cli import data, progress
-from poise.running.logs import Event
+from poise.running.record import Event
 from poise.training.loop import Now
 
 LOSS = {"loss": {"xe": 0.25, "contrast": 2.5}}

@@ -8,7 +8,8 @@ from reference_draws import synthetic_images
 
 from poise import corrupt
 from poise.corruptions import write as arrays_module
-from poise.corruptions.write import Making, OutputError, write_arrays
+from poise.corruptions.corrupt import Making
+from poise.corruptions.write import OutputError, write_arrays
 
 IMAGES = synthetic_images(32, 5)
 ARRAY = IMAGES.permute(0, 2, 3, 1).numpy()

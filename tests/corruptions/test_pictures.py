@@ -9,7 +9,8 @@ from PIL import Image
 from reference_draws import synthetic_images
 
 from poise import corrupt
-from poise.corruptions.write import Making, OutputError, as_profile, output_names, write_pictures
+from poise.corruptions.corrupt import Making
+from poise.corruptions.write import OutputError, as_profile, output_names, write_pictures
 
 CONTRAST = Making(("contrast",), (1,))
 

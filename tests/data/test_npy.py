@@ -14,9 +14,9 @@ from poise.auditing.inputs.images import open_arrays
 from poise.cli.run_corrupt import arrays
 from poise.corruptions.write import OutputError
 from poise.data.sets import cache
+from poise.data.sets.cache import map_npy, npy_from
 from poise.data.sets.layouts import read_npy
 from poise.errors import AuditError, DataError, DataMismatch
-from poise.io.npy import map_npy, npy_from
 
 ARRAY = np.arange(60 * 16, dtype=np.uint8).reshape(60, 4, 4)
 

@@ -90,3 +90,13 @@ def test_the_first_place_says_why_none_was_right(tmp_path: Path, monkeypatch) ->
     files = {**below("FashionMNIST/raw", idx_files(other(digits()))), **below("MNIST/raw", {"readme.md": b""})}
     with pytest.raises(DataNotFound, match=r"among 1 files \(MNIST/raw/readme\.md\)"):
         sources.get("mnist", write_folder(files, tmp_path / "root"))
+
+
+def test_many_folders_of_equal_files_are_refused_before_each_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POISE_DATA", str(tmp_path / "cache"))
+    offer(monkeypatch, catalogue.MNIST, digits())
+    (tmp_path / "many.zip").write_bytes(zip_bytes({f"{number}/a": b"" for number in range(1200)}))
+    with pytest.raises(DataNotFound, match="1,200 folders have files of equal names"):
+        sources.get("mnist", tmp_path / "many.zip")

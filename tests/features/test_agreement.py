@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import rankdata, spearmanr
 
-from poise.features.agreement import ranks, spearman
+from poise.features.sensitivity import ranks, spearman
 
 
 @pytest.mark.parametrize("levels", [3, 1000])

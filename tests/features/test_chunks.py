@@ -8,7 +8,7 @@ from torch import nn
 from toys import BagOfWords, Smooth, sentences
 
 from poise import JacobianSensitivity, RemovalSensitivity, RemovalUtility
-from poise.features.chunks import rows_within
+from poise.features.utility import rows_within
 
 
 def test_models_that_were_measured_can_go() -> None:

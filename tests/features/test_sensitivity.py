@@ -5,7 +5,7 @@ import torch
 from toys import BagOfWords, ConvNet, Linear, Smooth, same_state, sentences, state_of
 
 from poise import JacobianSensitivity, LeNet, RemovalSensitivity, Transformer
-from poise.features.chunks import rows_within
+from poise.features.utility import rows_within
 
 
 def test_linear_embedding_has_the_norms_of_its_columns() -> None:

@@ -10,8 +10,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import poise
+from poise.corruptions.corrupt import Making
 from poise.corruptions.protocols import ALEXNET_ERRORS, CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
-from poise.corruptions.write import Making, write_pictures
+from poise.corruptions.write import write_pictures
 from poise.data.drawn import Drawn
 from poise.data.loading.pictures import CentreCrop, RandomCrop
 from poise.data.loading.shards import imagenet, write_shards

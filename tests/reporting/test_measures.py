@@ -8,8 +8,8 @@ import pytest
 from fake_records import cifar, mnist, path_of
 
 from poise.records.schema import load
-from poise.reporting.figures.gallery import Gallery
 from poise.reporting.figures.measures import families, measure_galleries
+from poise.reporting.figures.svg import Gallery
 from poise.reporting.page import page
 
 REAL = Path(__file__).parents[2] / "results" / "synthetic-mnist"

@@ -21,7 +21,7 @@ from poise.records.schema import load
 from poise.running import fleets
 from poise.running.experiment import Build, Experiment, Method
 from poise.running.fleets import run_fleets
-from poise.running.logs import Event
+from poise.running.record import Event
 from poise.running.runner import Runner
 from poise.training.checkpoint import newest
 

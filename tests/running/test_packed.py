@@ -19,7 +19,7 @@ from poise.records.pack import pack
 from poise.records.schema import load, read_record
 from poise.reporting.sweep_page import load_sweep
 from poise.running.fleets import run_fleets
-from poise.running.logs import Event
+from poise.running.record import Event
 from poise.running.runner import Runner
 from poise.running.search import Search
 

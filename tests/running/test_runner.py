@@ -23,7 +23,7 @@ from poise.records.columns import Column
 from poise.records.schema import load
 from poise.running.beginnings import quiet_steps
 from poise.running.experiment import Method
-from poise.running.logs import Event
+from poise.running.record import Event
 from poise.running.runner import Runner
 
 pytestmark = pytest.mark.miniature

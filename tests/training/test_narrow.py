@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from poise import XE, ResNet, resnet56
 from poise.data.loading.resident import DeviceLoader
 from poise.schedules import Constant
+from poise.training.engine import compiled
 from poise.training.kernels import narrow as module
-from poise.training.kernels.compiling import compiled
 from poise.training.kernels.narrow import (
     Conv3x3,
     _in_half,

@@ -14,13 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.auditing.collect import Collected
 from poise.auditing.design import PROBES, Plan, Wanted, make_plan
-from poise.auditing.inputs.batches import Batch, batches, kind_of, sample_size
 from poise.auditing.inputs.classifiers import as_classifier, precision_note
-from poise.auditing.measure import measured
-from poise.auditing.result import Audit
-from poise.auditing.summary import Names, summed_up
+from poise.auditing.inputs.examples import Batch, batches, kind_of, sample_size
+from poise.auditing.measure import Collected, measured
+from poise.auditing.result import Audit, Names, summed_up
 from poise.checks import require_part, require_several, require_whole
 from poise.classifier import Classifier, check_batch, evaluating
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity

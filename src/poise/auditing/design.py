@@ -15,9 +15,8 @@ import torch
 
 from poise.checks import is_whole, require_number, require_several
 from poise.classifier import Classifier, evaluating
-from poise.corruptions.corrupt import require_corruption
+from poise.corruptions.corrupt import Making, require_corruption
 from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
-from poise.corruptions.write import Making
 from poise.features.perturbation import Gaussian, Perturbation, Remove
 from poise.features.selection import Selection, TopBottomFraction
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity

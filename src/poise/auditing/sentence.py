@@ -11,8 +11,7 @@ import torch
 from poise.auditing.inputs.texts import Tokenizer
 from poise.auditing.result import Audit
 from poise.classifier import Classifier, evaluating
-from poise.features.agreement import spearman
-from poise.features.sensitivity import RemovalSensitivity
+from poise.features.sensitivity import RemovalSensitivity, spearman
 from poise.features.utility import RemovalUtility
 
 TYPED = "typed in"

@@ -42,8 +42,8 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.statistics.errors_by_feature import MOST_USE
-from poise.auditing.statistics.intervals import Number
 from poise.auditing.statistics.misuse import Leftover
+from poise.auditing.statistics.numbers import Number
 
 LEVEL = 0.02
 _LEAST = 5  # examples of a class

@@ -19,7 +19,7 @@ from poise.cli.audit import audit
 from poise.cli.bench import bench
 from poise.cli.corrupt import corrupt
 from poise.cli.data import data
-from poise.cli.output import Command, Group
+from poise.cli.options import Command, Group
 from poise.cli.pack import pack
 from poise.cli.report import report
 from poise.cli.sweep import sweep

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from poise.cli.completion import complete_audit_corruptions, complete_audit_data
-from poise.cli.output import Quiet
+from poise.cli.options import Quiet
 from poise.cli.reproduce import Device
 from poise.cli.stopping import ending_at_once
 

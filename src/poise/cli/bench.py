@@ -10,8 +10,8 @@ import typer
 
 from poise.checks import require_known
 from poise.cli.completion import complete_bench_cases
-from poise.cli.output import Json, usage, write
-from poise.cli.reproduce import Device, device_of
+from poise.cli.options import Json, device_of, usage, write
+from poise.cli.reproduce import Device
 
 Case = Annotated[
     str,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from poise.cli.completion import complete_corrupt_devices, complete_corrupt_sources, complete_corruptions
-from poise.cli.output import Json, Quiet
+from poise.cli.options import Json, Quiet
 
 Source = Annotated[
     str,

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from poise.checks import require_known
 from poise.cli.completion import data_sets
-from poise.cli.output import Command, Group, Json, Quiet, told, usage
+from poise.cli.options import Command, Group, Json, Quiet, told, usage
 from poise.cli.progress import named_bar
 from poise.errors import DataError
 

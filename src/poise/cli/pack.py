@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from poise.cli.output import Json, Quiet, failures
+from poise.cli.options import Json, Quiet, failures
 
 Folders = Annotated[
     list[Path], typer.Argument(metavar="DIR...", help="Folders with runs of one or more experiments, or sweeps.")

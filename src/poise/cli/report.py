@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from poise.cli.output import Json, failures, write
+from poise.cli.options import Json, failures, write
 
 
 def report(

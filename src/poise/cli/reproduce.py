@@ -21,8 +21,20 @@ import typer
 
 from poise.checks import require_known
 from poise.cli.completion import complete_devices, complete_experiments, complete_methods
-from poise.cli.options import Address, Engine, GpusPerRun, Seeds, Way, cluster_of
-from poise.cli.output import Json, Quiet, apart, told, usage
+from poise.cli.options import (
+    Address,
+    Engine,
+    GpusPerRun,
+    Json,
+    Quiet,
+    Seeds,
+    Way,
+    apart,
+    cluster_of,
+    device_of,
+    told,
+    usage,
+)
 from poise.cli.progress import bars
 
 
@@ -268,15 +280,3 @@ def _end(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
             helper.wait(within)
         except subprocess.TimeoutExpired:
             helper.kill()
-
-
-def device_of(name: str) -> Any:
-    """A device that is there."""
-    import torch
-
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
-        there = "cpu and cuda" if torch.cuda.is_available() else "cpu"
-        raise typer.BadParameter(f"device {name!r}: this machine has {there}")
-    return torch.device(name)

@@ -16,16 +16,15 @@ from poise.auditing.audit import audit
 from poise.auditing.compare import Comparison, compare
 from poise.auditing.conditions import Condition, read_condition, require_measured
 from poise.auditing.design import chosen, why_not
+from poise.auditing.inputs.examples import is_text
 from poise.auditing.inputs.fitting import Data, Order, Ready, fitted, lines_of, load, require_sense
 from poise.auditing.inputs.models import of_user, raised, with_options
-from poise.auditing.inputs.texts import is_text
 from poise.auditing.result import Audit
 from poise.auditing.sentence import with_sentences
 from poise.auditing.statistics.numbers import number_names
 from poise.checks import install
-from poise.cli.output import apart, told
+from poise.cli.options import apart, device_of, told
 from poise.cli.progress import counting
-from poise.cli.reproduce import device_of
 from poise.cli.stopping import INTERRUPTED, ending_at_once
 from poise.errors import AuditError
 from poise.features.external import TeacherUtility
@@ -41,7 +40,8 @@ def carry_out(order: Order) -> None:
         require_sense(order)
         conditions = [read_condition(text) for text in order.fail_if or []]
         names, _ = chosen(_corruptions(order), None)
-        require_measured(conditions, number_names(() if is_text(order.data) else names))
+        if conditions:
+            require_measured(conditions, number_names(() if is_text(order.data) else names))
     if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
         raise typer.BadParameter("give one or two models, and --weights once for each of them")
     place = device_of(order.device)
@@ -55,7 +55,8 @@ def carry_out(order: Order) -> None:
         loaded = [load(order, number).to(place) for number in range(len(order.models))]
         data, models = fitted(order, loaded, place)
     with _usage():
-        require_measured(conditions, number_names(() if why_not(data.shape) else names))
+        if conditions:
+            require_measured(conditions, number_names(() if why_not(data.shape) else names))
     with _failures(order.out), apart(order.json):
         audits = []
         for each in models:

@@ -19,13 +19,12 @@ import numpy as np
 import torch
 import typer
 
-from poise.cli.output import told, usage
+from poise.cli.options import told, usage
 from poise.cli.progress import counting
-from poise.corruptions.corrupt import profile_for
+from poise.corruptions.corrupt import Making, profile_for
 from poise.corruptions.profiles import PROFILES
 from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
 from poise.corruptions.write import (
-    Making,
     OutputError,
     contact_sheet,
     device_for,
@@ -36,9 +35,8 @@ from poise.corruptions.write import (
     write_arrays,
     write_pictures,
 )
-from poise.data.sets.cache import load
+from poise.data.sets.cache import load, map_npy
 from poise.io.files import new_file, sweep
-from poise.io.npy import map_npy
 
 SETS = ("cifar10", "cifar100")
 

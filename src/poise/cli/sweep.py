@@ -15,11 +15,23 @@ import typer
 
 from poise.checks import install, require_folder_name
 from poise.cli.completion import complete_experiments
-from poise.cli.options import Address, Engine, GpusPerRun, cluster_of
+from poise.cli.options import (
+    Address,
+    Engine,
+    GpusPerRun,
+    Json,
+    Quiet,
+    apart,
+    cluster_of,
+    device_of,
+    failures,
+    told,
+    usage,
+    write,
+)
 from poise.cli.options import Way as Engines
-from poise.cli.output import Json, Quiet, apart, failures, told, usage, write
 from poise.cli.progress import bars
-from poise.cli.reproduce import Compressed, Device, Fleet, Minutes, Out, Quick, deadline_of, device_of, length_of
+from poise.cli.reproduce import Compressed, Device, Fleet, Minutes, Out, Quick, deadline_of, length_of
 
 What = Annotated[
     str,

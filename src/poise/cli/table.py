@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from poise.cli.output import Json, failures, write
+from poise.cli.options import Json, failures, write
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs of one or more experiments.")]
 

@@ -250,3 +250,41 @@ def _raw(levels: Tensor) -> bytes:
     """The bytes of a uint8 tensor on the CPU, without numpy."""
     levels = levels.contiguous()
     return string_at(levels.data_ptr(), levels.numel())
+
+
+@dataclass(frozen=True)
+class Making:
+    """The corruptions and settings to apply to a set of images; the device affects only the speed."""
+
+    corruptions: tuple[str, ...] = CORRUPTIONS
+    severities: tuple[int, ...] = SEVERITIES
+    profile: str = "cifar"
+    seed: int = 0
+    libraries: str = "2018"
+    jpeg: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.corruptions or not self.severities:
+            raise ValueError("corruptions and severities must have at least one entry each")
+        require_whole("seed", self.seed)
+        if self.jpeg is not None:
+            Jpeg(self.jpeg)
+        for name in self.corruptions:
+            for severity in self.severities:
+                Corruption(name, self.profile, self.libraries).at(severity)
+
+    def require_size(self, height: int, width: int) -> None:
+        """ValueError for images that one of the corruptions does not support."""
+        for name in self.corruptions:
+            Corruption(name, self.profile, self.libraries).require_size(height, width)
+
+    def of(
+        self, images: Tensor, name: str, severity: int, index: Tensor | Sequence[int] | int, jpeg: bool = True
+    ) -> Tensor:
+        """The images under one of the corruptions; `jpeg=False` skips the second pass, for a file that is saved as
+        JPEG.
+        """
+        quality = self.jpeg if jpeg else None
+        return corrupt(
+            images, name, severity, self.profile, seed=self.seed, index=index, libraries=self.libraries, jpeg=quality
+        )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -26,12 +26,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from PIL import Image, ImageDraw
-from torch import Tensor
 
-from poise.checks import require_whole
-from poise.corruptions.corrupt import Corruption, corrupt
-from poise.corruptions.jpeg import Jpeg
-from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.corrupt import Making
 from poise.io.decoding import as_rgb, open_picture
 from poise.io.files import is_part, new_file, regular, sweep
 
@@ -41,44 +37,6 @@ _MANIFEST = "corruption.json"
 
 class OutputError(Exception):
     """The output folder cannot be used."""
-
-
-@dataclass(frozen=True)
-class Making:
-    """The corruptions and settings to apply to a set of images; the device affects only the speed."""
-
-    corruptions: tuple[str, ...] = CORRUPTIONS
-    severities: tuple[int, ...] = SEVERITIES
-    profile: str = "cifar"
-    seed: int = 0
-    libraries: str = "2018"
-    jpeg: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.corruptions or not self.severities:
-            raise ValueError("corruptions and severities must have at least one entry each")
-        require_whole("seed", self.seed)
-        if self.jpeg is not None:
-            Jpeg(self.jpeg)
-        for name in self.corruptions:
-            for severity in self.severities:
-                Corruption(name, self.profile, self.libraries).at(severity)
-
-    def require_size(self, height: int, width: int) -> None:
-        """ValueError for images that one of the corruptions does not support."""
-        for name in self.corruptions:
-            Corruption(name, self.profile, self.libraries).require_size(height, width)
-
-    def of(
-        self, images: Tensor, name: str, severity: int, index: Tensor | Sequence[int] | int, jpeg: bool = True
-    ) -> Tensor:
-        """The images under one of the corruptions; `jpeg=False` skips the second pass, for a file that is saved as
-        JPEG.
-        """
-        quality = self.jpeg if jpeg else None
-        return corrupt(
-            images, name, severity, self.profile, seed=self.seed, index=index, libraries=self.libraries, jpeg=quality
-        )
 
 
 def silent(what: str, done: int, total: int) -> None:

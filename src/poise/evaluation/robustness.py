@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from poise.checks import require_choice, require_known, require_part, require_several, require_whole
 from poise.classifier import as_device, both_classes, evaluating
-from poise.corruptions.corrupt import corrupt, profile_for, require_range
+from poise.corruptions.corrupt import Making, corrupt, profile_for, require_range
 from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
-from poise.corruptions.write import Making
 from poise.errors import DataNotFound
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from poise.classifier import Classifier, check_batch, evaluating, gradients
-from poise.features.chunks import rows_within
+from poise.features.utility import rows_within
 from poise.losses import CrossEntropy, ExampleLoss
 from poise.tokens import Removal, Tokens, without_each
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from poise.checks import require_whole, require_wholes
-from poise.models.normalize import require_pictures
+from poise.tokens import require_pictures
 
 
 class LeNet(nn.Module):

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from poise.checks import require_whole
-from poise.models.normalize import Normalize, require_blocks, require_pictures
+from poise.models.normalize import Normalize, require_blocks
+from poise.tokens import require_pictures
 
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 

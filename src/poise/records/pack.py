@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from poise.errors import RecordError
-from poise.io.checksum import is_proved
 from poise.io.files import new_file, regular
+from poise.io.json_files import is_proved
 from poise.io.locks import held, waited_for
 from poise.io.packs import HOMES, MOST, MOST_PER_LINE, PACK, is_name, packs_line, read_pack
 from poise.records.schema import EXPERIMENT, RECORD

@@ -12,11 +12,19 @@ from markupsafe import Markup
 
 from poise.io.json_files import read_json
 from poise.reporting.audit_files import Audited, load_audit, point_of, references
-from poise.reporting.figures.audits import SENSITIVE, USEFUL, bars, maps, slice_plot, strength_plot
+from poise.reporting.figures.audits import (
+    SENSITIVE,
+    USEFUL,
+    bars,
+    letters,
+    maps,
+    model_colour,
+    plane,
+    slice_plot,
+    strength_plot,
+)
 from poise.reporting.figures.curves import heat_map
-from poise.reporting.figures.gallery import Gallery, Key, legend
-from poise.reporting.figures.plane import letters, model_colour, plane
-from poise.reporting.figures.svg import colour, text_on
+from poise.reporting.figures.svg import Gallery, Key, colour, legend, text_on
 from poise.reporting.render import Cell, Sheet, render
 from poise.reporting.rounding import DASH, number, probability
 

@@ -17,9 +17,9 @@ from poise.records.schema import Results
 from poise.reporting.captions import listed, spans
 from poise.reporting.figures import curves as plots
 from poise.reporting.figures.frontier import frontier_galleries
-from poise.reporting.figures.gallery import COLOURS, Gallery, legend
 from poise.reporting.figures.measures import measure_galleries
 from poise.reporting.figures.strips import Strip, chosen_strips
+from poise.reporting.figures.svg import COLOURS, Gallery, legend
 from poise.reporting.findings import class_accuracies, corruption_accuracies, corruption_gaps, facts_of, findings, pairs
 from poise.reporting.render import Cell, Sheet, render
 from poise.reporting.rounding import DASH

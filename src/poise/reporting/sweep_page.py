@@ -15,8 +15,19 @@ from poise.io.json_files import RecordError, read_json, require
 from poise.io.packs import documents
 from poise.records.schema import RECORD, read_record
 from poise.records.sweeps import SWEEP, TRIAL, in_words, label_of, score_of
-from poise.reporting.figures.gallery import Gallery
-from poise.reporting.figures.svg import WIDTH, Scale, box, drawing, heading, line, polyline, scale_of, short, words
+from poise.reporting.figures.svg import (
+    WIDTH,
+    Gallery,
+    Scale,
+    box,
+    drawing,
+    heading,
+    line,
+    polyline,
+    scale_of,
+    short,
+    words,
+)
 from poise.reporting.render import Sheet, render
 from poise.reporting.rounding import number, spread
 from poise.reporting.statistics import Summary, summary

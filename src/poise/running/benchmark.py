@@ -31,9 +31,8 @@ from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.objectives.xe import XE
 from poise.schedules import Constant
-from poise.training.engine import Engine
+from poise.training.engine import Engine, compiled, compiles
 from poise.training.fleet import FleetLoader, together
-from poise.training.kernels.compiling import compiled, compiles
 from poise.training.plan import SGD, Adam, Plan, in_layout
 
 

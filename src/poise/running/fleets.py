@@ -31,7 +31,7 @@ from poise.io.locks import alone, busy, held
 from poise.models.replicas import Replicas
 from poise.running.experiment import Method
 from poise.running.judge import Judge
-from poise.running.logs import Event, notes
+from poise.running.record import Event, notes
 from poise.running.runner import Runner
 from poise.training.checkpoint import Checkpoint, newest, save, weights_of
 from poise.training.fleet import FleetLoader, FleetObjective, alike, together

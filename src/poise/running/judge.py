@@ -38,11 +38,11 @@ from poise.data.task import Examples, Task
 from poise.distributed import rank, share, sum_over_processes, union, world_size
 from poise.errors import DataMismatch, out_of_time
 from poise.evaluation.accuracy import count_batches, count_right
-from poise.io.checksum import is_intact, with_checksum
 from poise.io.files import new_file
+from poise.io.json_files import is_intact, with_checksum
 from poise.running.experiment import Experiment, Measures
 from poise.tokens import Input, Tokens
-from poise.training.kernels.compiling import compiled, compiles
+from poise.training.engine import compiled, compiles
 from poise.training.plan import Plan
 
 

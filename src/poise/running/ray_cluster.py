@@ -33,7 +33,7 @@ import torch
 from poise.checks import install
 from poise.distributed import world_size
 from poise.errors import DataError, TrainingError
-from poise.running.logs import Event, Listener
+from poise.running.record import Event, Listener
 from poise.running.runner import Runner
 from poise.running.search import Search
 from poise.running.user_files import neighbours

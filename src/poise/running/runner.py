@@ -45,8 +45,7 @@ from poise.running.beginnings import beginning, quiet, quiet_epochs, shared_fold
 from poise.running.experiment import Experiment, Method
 from poise.running.judge import FILE as TESTED
 from poise.running.judge import Judge, loader
-from poise.running.logs import Event, Listener, notes
-from poise.running.record import RECIPE, can_get_weights, keep_weights, mixing, record_of
+from poise.running.record import RECIPE, Event, Listener, can_get_weights, keep_weights, mixing, notes, record_of
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
 from poise.training.loop import Fit, fit
 from poise.training.plan import in_layout

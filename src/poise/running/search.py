@@ -34,7 +34,7 @@ from poise.records.recipe_text import differences
 from poise.records.sweeps import SWEEP, TRIAL, in_words, score_of
 from poise.running.fleets import run_fleets
 from poise.running.journal import Journal
-from poise.running.logs import Listener
+from poise.running.record import Listener
 from poise.running.runner import Runner
 from poise.running.sweep import VALIDATION, Sweep
 

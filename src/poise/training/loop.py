@@ -28,8 +28,7 @@ from poise.objectives.objective import Objective
 from poise.training.average import Average
 from poise.training.batch_norm import synchronised
 from poise.training.checkpoint import Checkpoint, Entry, Keeper, newest, order_of, restore
-from poise.training.engine import Engine
-from poise.training.kernels.compiling import compiled, compiles, uncompiled
+from poise.training.engine import Engine, compiled, compiles, uncompiled
 from poise.training.plan import Plan
 
 

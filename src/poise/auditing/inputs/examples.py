@@ -3,6 +3,8 @@
 Axes: N examples, B of them, *D features of one example.
 
 Tables as columns of words: TSV and CSV with a head, JSONL with an object per line.
+
+What a loader gives, batch by batch: x and y, or a dict as Hugging Face makes it, with columns beside them.
 """
 
 from __future__ import annotations
@@ -10,18 +12,163 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from poise.auditing.inputs.batches import Batch, require_finite
 from poise.errors import AuditError
 from poise.io.files import regular
+from poise.tokens import Input, Tokens, shape_of
+
+_OTHER_PRECISIONS = (torch.float16, torch.bfloat16, torch.float64)
+_LABELS = ("labels", "label", "y")
+Kind = Literal["pictures", "text", "table"]
+_ON_A_CPU = {"pictures": 100, "text": 300, "table": 1000}
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """columns  what else is known of each example, {name: one value per example}, such as a source or a site.
+
+    given    the utility [B, *D] that the user brings, for utility from outside.
+    sources  where each example comes from: a file, or "row 17".
+    """
+
+    x: Input
+    y: Tensor
+    columns: dict[str, list[str]]
+    given: Tensor | None = None
+    sources: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self, part: slice) -> Batch:
+        """Some of the examples."""
+        columns = {name: values[part] for name, values in self.columns.items()}
+        given, sources = (None if held is None else held[part] for held in (self.given, self.sources))
+        return Batch(self.x[part], self.y[part], columns, given, sources)  # type: ignore[arg-type]
+
+
+def kind_of(x: Input) -> Kind:
+    if not isinstance(x, Tensor):
+        return "text"
+    return "table" if x.ndim == 2 else "pictures"
+
+
+def sample_size(kind: Kind, device: torch.device) -> int:
+    """How many examples are measured if nobody says how many: on a CPU, as many as take minutes."""
+    return _ON_A_CPU[kind] if device.type == "cpu" else 1000
+
+
+def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> Iterator[Batch]:
+    """The loader's batches on the device, up to `limit` examples in all, or a sample of the usual size."""
+    left = limit
+    for item in loader:
+        batch = _as_batch(item)
+        require_finite(batch)
+        batch = _moved(batch, device)
+        left = sample_size(kind_of(batch.x), device) if left is None else left
+        batch = batch.rows(slice(0, left))
+        left -= len(batch)
+        if len(batch):
+            yield batch
+        if left == 0:
+            return
+
+
+def require_finite(batch: Batch) -> None:
+    """A ValueError that names the first example with a value that is none."""
+    if isinstance(batch.x, Tokens) or not batch.x.is_floating_point():
+        return
+    wrong = (~batch.x.flatten(1).isfinite().all(1)).nonzero().flatten().tolist()
+    if wrong:
+        sources = batch.sources or []
+        which = sources[wrong[0]] if sources else f"example {wrong[0]} of a batch"
+        raise ValueError(f"the data have values that are not finite, such as {which}: fill or drop them first")
+
+
+def _as_batch(item: Any) -> Batch:
+    if isinstance(item, Batch):
+        return item
+    if isinstance(item, Mapping):
+        return _from_mapping(item)
+    if not isinstance(item, tuple | list) or len(item) not in (2, 3):
+        raise TypeError(
+            f"the loader gave a {type(item).__name__}: batches must be (x, y), (x, y, columns), or a dict with "
+            "input_ids and labels"
+        )
+    x, y, *rest = item
+    if rest and not isinstance(rest[0], Mapping):
+        raise TypeError(f"the columns of a batch are a {type(rest[0]).__name__}: they must be {{name: values}}")
+    columns = {str(name): values for name, values in (rest[0] if rest else {}).items()}
+    given = columns.pop("utility", None)
+    return _checked(_as_input(x), _as_labels(y), _as_words(columns), given)
+
+
+def _as_labels(y: Any) -> Tensor:
+    try:
+        return torch.as_tensor(y)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"labels must be whole numbers, not {type(y).__name__} of {y!r:.40}") from None
+
+
+def _from_mapping(item: Mapping[str, Any]) -> Batch:
+    y = next((item[name] for name in _LABELS if name in item), None)
+    if y is None:
+        raise TypeError(f"a batch has no labels: {', '.join(map(str, item))} hold none of {', '.join(_LABELS)}")
+    if "input_ids" in item:
+        ids = torch.as_tensor(item["input_ids"])
+        mask = torch.as_tensor(item["attention_mask"]) if "attention_mask" in item else torch.ones_like(ids)
+        special = item.get("special_tokens_mask")
+        return _checked(Tokens(ids, mask, None if special is None else torch.as_tensor(special)), torch.as_tensor(y))
+    if "pixel_values" in item:
+        return _checked(_as_input(item["pixel_values"]), torch.as_tensor(y))
+    raise TypeError(f"a batch of {', '.join(map(str, item))} has neither input_ids nor pixel_values")
+
+
+def _as_input(x: Any) -> Input:
+    if isinstance(x, Tokens):
+        return x
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x is a {type(x).__name__}: it must be a tensor, or poise.Tokens for text")
+    return x.float() / 255 if x.dtype == torch.uint8 else x
+
+
+def _as_words(columns: dict[str, Any]) -> dict[str, list[str]]:
+    """One word per example; tensors and arrays by their numbers."""
+    for name, values in columns.items():
+        if not hasattr(values, "__iter__"):
+            raise TypeError(f"column {name!r} is a {type(values).__name__}: give one value per example")
+    return {name: [str(v) for v in (c.tolist() if hasattr(c, "tolist") else c)] for name, c in columns.items()}
+
+
+def _checked(x: Input, y: Tensor, columns: dict[str, list[str]] | None = None, given: Tensor | None = None) -> Batch:
+    if y.ndim != 1 or y.is_floating_point() or len(y) != len(x):
+        raise ValueError(f"labels must be whole numbers, one for each of the {len(x)} examples; got {list(y.shape)}")
+    for name, values in (columns or {}).items():
+        if len(values) != len(y):
+            raise ValueError(f"column {name!r} has {len(values)} values for {len(y)} examples")
+    if given is not None and not isinstance(given, Tensor):
+        raise TypeError(f"utility is a {type(given).__name__}: give a tensor {list(shape_of(x))}")
+    if given is not None and given.shape != shape_of(x):
+        raise ValueError(f"utility has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
+    held = dict(columns or {})
+    return Batch(x, y.long(), held, given, held.pop("source", None))
+
+
+def _moved(batch: Batch, device: torch.device) -> Batch:
+    given = None if batch.given is None else batch.given.to(device)
+    x = batch.x.to(device)
+    if isinstance(x, Tensor) and x.dtype in _OTHER_PRECISIONS:
+        x = x.float()  # as the model is audited
+    return Batch(x, batch.y.to(device), batch.columns, given, batch.sources)
+
 
 Columns = dict[str, list[str]]
 _DELIMITED = (".tsv", ".csv")
@@ -154,3 +301,11 @@ class Examples:
             except Damaged as error:
                 self.damaged[self.source(row)] = str(error)
         return [row for row, _ in kept], torch.cat([x for _, x in kept]) if kept else None
+
+
+SETS = ("sst2",)
+
+
+def is_text(source: str) -> bool:
+    """Whether the word means sentences."""
+    return source in SETS or Path(source).suffix in (".tsv", ".csv", ".jsonl", ".ndjson")

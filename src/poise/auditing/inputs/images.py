@@ -22,14 +22,13 @@ from PIL import Image
 from torch import Tensor
 
 from poise.auditing.inputs.examples import Columns, Damaged, Examples, read_rows
-from poise.data.sets.cache import load
+from poise.data.sets.cache import load, map_npy
 from poise.data.sets.catalogue import CLASS_NAMES
 from poise.data.sets.folders import in_class_folders
 from poise.data.synthetic_mnist import SyntheticMNIST
 from poise.errors import AuditError, DataNotFound
 from poise.io.decoding import as_rgb, open_picture
 from poise.io.files import regular
-from poise.io.npy import map_npy
 
 Read: TypeAlias = Callable[[Sequence[int]], Tensor]
 _IMAGES, _LABELS = ("x", "images", "image", "data", "arr_0"), ("y", "labels", "label", "targets", "arr_1")
@@ -37,6 +36,7 @@ _UTILITY, _FEATURES = "utility", "features"
 _LOOKED_AT = 2000  # examples, for their range
 _FAR = 16.0  # no picture that was normalized has values beyond
 _CONSTANT = 1e-12
+_MOST_CLASSES = 1_000_000
 
 
 def open_arrays(path: Path, labels: Path | None) -> Examples:
@@ -109,6 +109,8 @@ def _require_labels(name: str, labels: np.ndarray, x: np.ndarray) -> None:
         raise AuditError(f"{name} has {len(labels)} labels for {len(x)} examples")
     if labels.shape != (len(x) if x.ndim else 0,) or labels.dtype.kind not in "iu":
         raise AuditError(f"{name} needs one whole number as label per example, got {labels.dtype} {list(labels.shape)}")
+    if labels.size and int(labels.max()) >= _MOST_CLASSES:
+        raise AuditError(f"{name} has label {labels.max()}: count the classes from 0")
 
 
 def _table(name: str, x: np.ndarray) -> tuple[Read, tuple[Tensor, Tensor], tuple[str, ...], bool]:

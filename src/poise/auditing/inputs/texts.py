@@ -12,15 +12,13 @@ from typing import Any, Protocol
 
 import torch
 
-from poise.auditing.inputs.batches import Batch
-from poise.auditing.inputs.examples import Columns, read_rows
+from poise.auditing.inputs.examples import SETS, Batch, Columns, read_rows
 from poise.auditing.inputs.models import library
 from poise.checks import install
 from poise.data.sets.cache import path_of
 from poise.errors import AuditError
 from poise.tokens import Tokens
 
-SETS = ("sst2",)
 _TEXT, _LABEL = ("text", "sentence", "content", "review"), ("label", "labels", "class", "target")
 _BATCH = 16
 
@@ -145,11 +143,6 @@ def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
     except Exception as error:  # the package raises bare exceptions
         raise AuditError(f"{path} is not a tokenizer: {error}") from None
     return FastTokenizer(inner, max_length)
-
-
-def is_text(source: str) -> bool:
-    """Whether the word means sentences."""
-    return source in SETS or Path(source).suffix in (".tsv", ".csv", ".jsonl", ".ndjson")
 
 
 def open_texts(source: str, text: str | None, label: str | None, classes: Sequence[str]) -> Texts:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from poise.checks import install
 from poise.errors import AuditError
-from poise.io.checksum import is_proved
+from poise.io.json_files import is_proved
 from poise.io.packs import text_of
 from poise.models.saved import NETWORKS, network_in
 

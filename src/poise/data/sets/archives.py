@@ -38,19 +38,6 @@ _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others are unpacked with
 _PIECE = 2**20
 
 
-def given(path: Path | str) -> Path:
-    """A path as a user writes it, with its ~; one that cannot be is told apart from one where nothing is."""
-    try:
-        if str(path) == "":
-            raise ValueError("it is empty")
-        place = Path(path).expanduser()
-        place.exists()
-    except (ValueError, RuntimeError, OSError) as error:
-        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise DataNotFound(f"{_short(str(path))!r} cannot be used as a path: {reason}") from None
-    return place
-
-
 def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:40]}…{text[-19:]}"
 

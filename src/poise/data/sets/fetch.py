@@ -18,11 +18,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from poise.checks import require_known
-from poise.data.sets.archives import Files, Watched, given, open_files, open_together
-from poise.data.sets.cache import leftovers, lock, manifest_of, root, scratch, store, verify, writing
+from poise.data.sets.archives import Files, Watched, open_files, open_together
+from poise.data.sets.cache import given, leftovers, lock, manifest_of, root, scratch, store, verify, writing
 from poise.data.sets.catalogue import CATALOGUE, DataSet, FolderSet
 from poise.data.sets.download import Package, Progress, download, fetch_package, silent
 from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
+
+_MOST_PLACES = 1000
 
 
 def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
@@ -39,9 +41,15 @@ def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
     for name in names:
         folders.setdefault(name.rpartition("/")[0], []).append(name)
     times = Counter(PurePosixPath(name).name for name in names)
-    for _, some in sorted(folders.items()):
-        if len(some) < len(names) and any(times[PurePosixPath(name).name] > 1 for name in some):
-            yield Chosen(files, some)
+    alike = [
+        some
+        for _, some in sorted(folders.items())
+        if len(some) < len(names) and any(times[PurePosixPath(name).name] > 1 for name in some)
+    ]
+    if len(alike) > _MOST_PLACES:
+        raise DataMismatch(f"{len(alike):,} folders have files of equal names: give the folder of the set itself")
+    for some in alike:
+        yield Chosen(files, some)
 
 
 class Chosen:

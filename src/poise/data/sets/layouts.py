@@ -39,9 +39,9 @@ import numpy as np
 
 from poise.checks import install
 from poise.data.sets.archives import Files, first, open_zip, read_member, refuse_large, unzipped
+from poise.data.sets.cache import npy_from
 from poise.errors import DataMismatch, DataUnsafe
 from poise.io.decoding import open_picture
-from poise.io.npy import npy_from
 
 PLAIN = {"u1", "i1", "b1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"}
 

@@ -14,9 +14,9 @@ from markupsafe import Markup
 
 from poise.corruptions.protocols import GROUPS
 from poise.records.schema import Record, Results
-from poise.reporting.figures.gallery import COLOURS
 from poise.reporting.figures.svg import (
     ACCURACY,
+    COLOURS,
     DIFFERENCE,
     WIDTH,
     Scale,

@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from poise.records.columns import Column
 from poise.records.schema import Record, Results
-from poise.reporting.figures.gallery import Gallery, legend
-from poise.reporting.figures.svg import WIDTH, Scale, box, drawing, frame, polyline, scale_of, words
+from poise.reporting.figures.svg import WIDTH, Gallery, Scale, box, drawing, frame, legend, polyline, scale_of, words
 from poise.reporting.rounding import interval, number
 from poise.reporting.statistics import Difference, corrected, paired
 

@@ -14,8 +14,21 @@ from markupsafe import Markup
 from poise.corruptions.protocols import CORRUPTIONS
 from poise.records.schema import Results
 from poise.reporting.figures.curves import curve, learning_curves
-from poise.reporting.figures.gallery import COLOURS, Gallery, legend
-from poise.reporting.figures.svg import WIDTH, box, drawing, frame, heading, line, polyline, scale_of, short, words
+from poise.reporting.figures.svg import (
+    COLOURS,
+    WIDTH,
+    Gallery,
+    box,
+    drawing,
+    frame,
+    heading,
+    legend,
+    line,
+    polyline,
+    scale_of,
+    short,
+    words,
+)
 from poise.reporting.findings import corruption_accuracies
 from poise.reporting.rounding import number
 

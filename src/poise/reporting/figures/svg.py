@@ -1,4 +1,6 @@
-"""Inline SVG: elements, scales, frames, colours, and labels beside points.
+"""Figures side by side under a title, with their legend and notes.
+
+Inline SVG: elements, scales, frames, colours, and labels beside points.
 
 Colours of lines and text come from the page's style sheet, light and dark; those of heat maps are the same in both.
 
@@ -17,6 +19,7 @@ from math import cos, pi, sin
 from markupsafe import Markup, escape
 
 from poise.io.json_files import printable
+from poise.reporting.render import Sheet
 
 Ramp = tuple[tuple[int, int, int], ...]
 
@@ -268,3 +271,38 @@ def _powers(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     factors = (1,) if len(powers) > 4 else (1, 3)
     return [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
+
+
+COLOURS = 12  # methods that the style sheet tells apart
+
+
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend; `colour` is any CSS colour."""
+
+    name: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Figures and what is needed to read them.
+
+    note    above the figures.
+    below   a note below them.
+    sheet   the same numbers as a table, folded away.
+    folded  whether the figures themselves are folded away.
+    """
+
+    title: str
+    figures: Sequence[Markup]
+    legend: Sequence[Key] = ()
+    note: str = ""
+    below: str = ""
+    sheet: Sheet | None = None
+    folded: bool = False
+
+
+def legend(names: Sequence[str]) -> list[Key]:
+    """Methods in the colours that figures give them, by their place in the list."""
+    return [Key(name, f"var(--c{place % COLOURS})") for place, name in enumerate(names)]
