@@ -27,7 +27,7 @@ from poise.data.loading.resident import DeviceLoader
 from poise.distributed import world_size
 from poise.errors import NotFinite, OutOfTime, TrainingError
 from poise.io.json_files import RecordError, read_json
-from poise.io.locks import alone, busy, held
+from poise.io.locks import held, try_lock, wait_lock
 from poise.models.replicas import Replicas
 from poise.running.experiment import Method
 from poise.running.judge import Judge
@@ -109,7 +109,7 @@ def _fleets(runner: Runner, group: Sequence[Member]) -> list[list[Member]]:
     left = {member.run: member for member in group if _is_left(runner, member)}
     if not left:
         return []
-    with alone(runner.folder / "fleets"):
+    with wait_lock(runner.folder / "fleets"):
         begun = [fleet for fleet in _begun(runner, group[0]) if any(member.run in left for member in fleet)]
         for member in (member for fleet in begun for member in fleet):
             left.pop(member.run, None)
@@ -138,13 +138,13 @@ def _train_ours(runner: Runner, fleet: Sequence[Member], group: Sequence[Member]
     the fleet does so for all."""
     asked = {member.run for member in group}
     with ExitStack() as locks:
-        if not locks.enter_context(busy(_folder(runner, fleet))):
+        if not locks.enter_context(try_lock(_folder(runner, fleet))):
             for member in fleet:
                 if member.run in asked and _is_left(runner, member):
                     _tell(runner, member, "skipping", ": another process is running it")
             return
         wanted = [member for member in fleet if member.run in asked and _is_left(runner, member)]
-        left = {member.run for member in wanted if locks.enter_context(busy(_home(runner, member)))}
+        left = {member.run for member in wanted if locks.enter_context(try_lock(_home(runner, member)))}
         if left:
             _train(runner, runner.judge, fleet, left)
 
@@ -188,7 +188,7 @@ def _train(runner: Runner, judge: Judge, fleet: Sequence[Member], left: Containe
 
 def _finish(runner: Runner, member: Member) -> None:
     """Test a run that has its last weights, unless another process is at it or it has its record."""
-    with busy(_home(runner, member)) as ours:
+    with try_lock(_home(runner, member)) as ours:
         if not ours:
             _tell(runner, member, "skipping", ": another process is running it")
         elif _has_record(runner, member):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from poise.io.locks import alone
+from poise.io.locks import wait_lock
 
 _PAUSE = 0.05  # seconds
 
@@ -35,7 +35,7 @@ class Journal:
         """Write entries behind the last whole line."""
         content = "".join(f"{json.dumps(log, separators=(',', ':'))}\n" for log in logs).encode()
         try:
-            with alone(self.path.with_suffix(".lock"), _PAUSE), self.path.open("a+b") as stream:
+            with wait_lock(self.path.with_suffix(".lock"), _PAUSE), self.path.open("a+b") as stream:
                 stream.seek(0)
                 stream.truncate(stream.read().rfind(b"\n") + 1)
                 stream.write(content)

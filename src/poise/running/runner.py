@@ -37,7 +37,7 @@ from poise.distributed import rank, share
 from poise.errors import NotFinite, OutOfTime, TrainingError
 from poise.io.files import sweep
 from poise.io.json_files import RecordError, write_proved
-from poise.io.locks import Busy, held, ours
+from poise.io.locks import Busy, held, require_lock
 from poise.records.schema import Record, record_at
 from poise.records.shapes import EXPERIMENT, fault_of, wrong
 from poise.running.beginnings import beginning, quiet, quiet_epochs, shared_folder, trunk_lengths
@@ -191,7 +191,7 @@ class Runner:
             try:
                 if share(any(held(folder) for folder in self._needs(method, seed))):
                     raise Busy
-                with ours(own):
+                with require_lock(own):
                     self._one(self.judge, method, seed)
             except Busy:
                 if not again:
@@ -251,7 +251,7 @@ class Runner:
     def _train(self, judge: Judge, method: Method, seed: int, model: nn.Module) -> Fit:
         """The whole run of a model, from its trunk on; what is trained already is only read."""
         folder, own = self._home(method, seed), self.record_path(method, seed).parent
-        with nullcontext() if folder == own else ours(folder):
+        with nullcontext() if folder == own else require_lock(folder):
             apart = not self.share_trunks or share(has_checkpoint(folder))
             branch = None if apart else self._beginning(judge, method, seed)
             return self._fit(judge, method, seed, model, folder, branch=branch)
@@ -296,7 +296,7 @@ class Runner:
         """The shared beginning, trained part by part if need be; Busy if another process is at it."""
         folder = self._shared((beginning(method), epochs), seed)
         plain = replace(method, objective=quiet(method.objective))
-        with ours(folder):
+        with require_lock(folder):
             begun = share(has_checkpoint(folder))
             branch = None if begun else self._beginning(judge, method, seed, before=epochs)
             self._fit(judge, plain, seed, self.model(seed), folder, branch, until=epochs)

@@ -28,7 +28,7 @@ import torch
 from poise.checks import require_choice
 from poise.errors import NotFinite, TrainingError
 from poise.io.json_files import RecordError, read_json, write_proved
-from poise.io.locks import alone, busy
+from poise.io.locks import try_lock, wait_lock
 from poise.records.recipe_text import differences
 from poise.records.sweeps import SWEEP, TRIAL, in_words, score_of
 from poise.running.fleets import run_fleets
@@ -80,7 +80,7 @@ class Search:
         study = _study(self.folder / "journal.log", self._study_name, self.sampler, self.sweep.labels())
         while time.monotonic() < self.deadline:
             with ExitStack() as held:
-                with alone(self.folder, _PAUSE):
+                with wait_lock(self.folder, _PAUSE):
                     found = self._next(study, held)
                 if found is None:
                     return
@@ -129,7 +129,7 @@ class Search:
         for trial in study.get_trials(deepcopy=False):
             if set(trial.params) == set(paths):  # else its process was gone before it had any values
                 labels = {path: trial.params[path] for path in paths}
-                if trial.state == TrialState.RUNNING and held.enter_context(busy(self._trial_folder(labels))):
+                if trial.state == TrialState.RUNNING and held.enter_context(try_lock(self._trial_folder(labels))):
                     return trial.number, labels
                 begun += [labels] if labels not in begun else []
         enough = min(len(self.sweep), self.trials or len(self.sweep))
@@ -137,7 +137,7 @@ class Search:
             trial = study.ask()
             labels = {path: trial.suggest_categorical(path, known) for path, known in self.sweep.labels().items()}
             if labels not in begun:
-                held.enter_context(alone(self._trial_folder(labels), _PAUSE))
+                held.enter_context(wait_lock(self._trial_folder(labels), _PAUSE))
                 return trial.number, labels
             _tell(study, trial.number, None)
         return None
@@ -186,7 +186,7 @@ def _study(journal: Path, name: str, sampler: Sampler, space: dict[str, list[str
     from optuna.storages.journal import JournalStorage
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with alone(journal.parent, _PAUSE):
+    with wait_lock(journal.parent, _PAUSE):
         try:
             storage = JournalStorage(Journal(journal))  # type: ignore[arg-type]
             study = optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
