@@ -73,7 +73,7 @@ def test_a_narrow_terminal_is_shown_the_time_left(monkeypatch: pytest.MonkeyPatc
     with progress.bars() as listen:
         for batch in (10, 20, 30):
             now = event(batch, LOSS)
-            listen(replace(now, method="CL+Gaussian, batch statistics", detail=", beginning shared with other methods"))
+            listen(replace(now, method="CL+Gaussian, batch statistics", detail=", epochs shared with other methods"))
     assert re.search(r"training CL\+Gaussian.* (\d+:\d\d:\d\d|-:--:--) left *$", last_line(screen))
     screen.truncate(0)
     with progress.counting("examples") as report:

@@ -211,7 +211,7 @@ def test_however_a_command_ends_its_ray_ends_with_it(how: str, tmp_path: Path) -
     if how == "SIGTERM":
         assert (driver.returncode, last.partition(".")[0]) == (130, "poise: interrupted")
     elif how == "raylet":
-        assert driver.returncode == 1 and last.startswith("poise: Ray was lost (") and "finished work is saved" in last
+        assert driver.returncode == 1 and "lost the connection to Ray (" in last and "finished work is saved" in last
     for _ in range(100):  # the watchdog needs a moment where the command could not wait for it
         if not of_session(driver.pid):
             break
@@ -230,7 +230,7 @@ def test_a_head_that_is_gone_is_one_sentence(monkeypatch) -> None:
     now[0] = 80.0
     look()  # not, but it may come back
     now[0] = 100.0
-    with pytest.raises(TrainingError, match=f"Ray's head at {address} was lost; finished work is saved"):
+    with pytest.raises(TrainingError, match=f"Ray's head at {address}; finished work is saved"):
         look()
 
 
@@ -310,10 +310,10 @@ def test_a_missing_ray_is_one_sentence(what: str, tmp_path: Path, monkeypatch) -
 def test_a_place_where_nobody_listens_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
     words = ["--engine", "ray", "--address", "127.0.0.1:1", "--out", str(tmp_path)]
     end = command(monkeypatch, "run", "tests/miniature.py", *words)
-    assert end == f"poise: no Ray answers at 127.0.0.1:1: Connection refused; {ELSE}"
+    assert end == f"poise: no Ray at 127.0.0.1:1: Connection refused; {ELSE}"
 
 
-ELSE = "start one (ray start --head), give another --address, or none for a Ray of this machine's own"
+ELSE = "start a cluster (ray start --head), give another --address, or none to start Ray on this machine"
 
 
 @needs_ray
@@ -321,16 +321,16 @@ def test_an_address_that_a_ray_left_behind_is_one_sentence(tmp_path: Path, monke
     """What "auto" finds where the last Ray was not stopped in order: a file with the address of nobody."""
     monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)  # none runs, whatever this machine is at
     monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda folder: "127.0.0.1:1")
-    with pytest.raises(TrainingError, match=r"no Ray answers at \S+:1: Connection refused; start one"):
+    with pytest.raises(TrainingError, match=r"no Ray at \S+:1: Connection refused; start a cluster"):
         run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster(address="auto"))
     monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda folder: None)
-    with pytest.raises(TrainingError, match="no Ray runs on this node: start one"):
+    with pytest.raises(TrainingError, match="no Ray is running on this node: start a cluster"):
         run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster(address="auto"))
 
 
 @needs_ray
 @pytest.mark.parametrize(
-    ("says", "sentence"), [(b"", "nothing came in 0.5 seconds"), (b"220 hi\r\n", "something else does")]
+    ("says", "sentence"), [(b"", "no answer within 0.5 seconds"), (b"220 hi\r\n", "another service answers")]
 )
 def test_a_place_that_is_not_rays_is_one_sentence(says: bytes, sentence: str, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("poise.running.ray_cluster._PATIENCE", 0.5)
@@ -346,14 +346,14 @@ def test_a_place_that_is_not_rays_is_one_sentence(says: bytes, sentence: str, tm
         address = f"127.0.0.1:{place.getsockname()[1]}"
         answering = threading.Thread(target=answer, args=(place,))
         answering.start()
-        with pytest.raises(TrainingError, match=f"no Ray answers at {address}: {sentence}; start one"):
+        with pytest.raises(TrainingError, match=f"no Ray at {address}: {sentence}; start a cluster"):
             run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster(address=address))
         answering.join()
-    waited = f"Ray at {address} is asked, and has not answered yet\n"
+    waited = f"waiting for Ray at {address} to answer\n"
     assert capsys.readouterr().err == ("" if says else waited)
 
 
 def test_ray_and_torchrun_do_not_mix(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("poise.running.ray_cluster.world_size", lambda: 2)
-    with pytest.raises(TrainingError, match="start it without torchrun"):
+    with pytest.raises(TrainingError, match="without torchrun"):
         run_on_cluster(Runner(EXPERIMENT, tmp_path, CPU), Cluster())

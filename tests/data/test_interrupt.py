@@ -151,7 +151,7 @@ KILLING = """
 import itertools, os, shutil, signal, sys
 from pathlib import Path
 from data_sets import digits, offer
-from poise.data.sets import cache, catalogue, fetch
+from poise.data.sets import cache, catalogue, fetch as sources
 
 class Plain:
     setitem = staticmethod(dict.__setitem__)

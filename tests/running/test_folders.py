@@ -1,5 +1,6 @@
-"""The folders of runs: one process at a time, and free as soon as it is gone."""
+"""Folder locks: one process at a time, released when it ends; and one recipe in each folder."""
 
+import threading
 import time
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
@@ -9,15 +10,40 @@ import pytest
 
 from poise.errors import TrainingError
 from poise.io.json_files import write_json
-from poise.io.locks import busy
+from poise.io.locks import held, try_lock
 from poise.running.record import mixing
 
 
 def test_a_folder_is_one_s_alone(tmp_path: Path) -> None:
-    with busy(tmp_path) as mine, busy(tmp_path) as again:
+    with try_lock(tmp_path) as mine, try_lock(tmp_path) as again:
         assert mine and not again
-    with busy(tmp_path) as mine:
+    with try_lock(tmp_path) as mine:
         assert mine
+
+
+def test_looking_for_a_lock_creates_no_folder_and_takes_none(tmp_path: Path) -> None:
+    assert not held(tmp_path / "missing") and not (tmp_path / "missing").exists()
+    with try_lock(tmp_path):
+        assert held(tmp_path)
+    assert not held(tmp_path)
+
+
+def test_an_attempt_succeeds_while_others_look(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.005):
+            held(tmp_path)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(20):
+            with try_lock(tmp_path) as mine:
+                assert mine
+    finally:
+        over.set()
+        looking.join()
 
 
 def _decode(begun: Event) -> None:
@@ -31,13 +57,13 @@ def test_a_process_that_decodes_holds_no_folder(tmp_path: Path) -> None:
     forking = get_context("fork")
     begun = forking.Event()
     decoder = forking.Process(target=_decode, args=(begun,))
-    with busy(tmp_path):
+    with try_lock(tmp_path):
         decoder.start()
         assert begun.wait(20)
-        with busy(tmp_path) as again:
+        with try_lock(tmp_path) as again:
             assert not again  # ours still
     try:
-        with busy(tmp_path) as mine:
+        with try_lock(tmp_path) as mine:
             assert mine and decoder.is_alive()
     finally:
         decoder.kill()

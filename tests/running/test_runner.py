@@ -219,7 +219,7 @@ def test_a_recipe_that_is_damaged_is_written_again_beside_a_record(tmp_path: Pat
     flip(path)
     run(tmp_path, methods=["XE"], seeds=[0])
     path.with_name("record.json").unlink()
-    with pytest.raises(TrainingError, match=r"recipe.json is damaged: remove it, and the run continues"):
+    with pytest.raises(TrainingError, match=r"recipe.json is damaged: remove it to continue"):
         run(tmp_path, methods=["XE"], seeds=[0])
 
 
@@ -311,14 +311,12 @@ class Odd:
 
 def test_a_run_that_no_table_could_read_is_not_written_down(tmp_path: Path) -> None:
     """It would be made again by every command."""
-    with pytest.raises(
-        TrainingError, match=r"XE \(seed 0\) cannot be written down: its 'scores': 'odd' is True, not a"
-    ):
+    with pytest.raises(TrainingError, match=r"XE \(seed 0\) cannot be recorded: its 'scores': 'odd' is True, not a"):
         run(tmp_path, dataclasses.replace(EXPERIMENT, measures=Odd()), methods=["XE"], seeds=[0])
     assert not list(tmp_path.rglob("record.json"))
 
 
 def test_an_experiment_that_would_have_no_table_is_not_begun(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match=r"blobs would have no table: its 'columns': 0: 'name' is not a field"):
+    with pytest.raises(TrainingError, match=r"no table can be made of blobs: its 'columns': 0: 'name' is not a field"):
         run(tmp_path, dataclasses.replace(EXPERIMENT, columns=(Column("", ("clean",)),)))
     assert not list(tmp_path.rglob("*.json"))

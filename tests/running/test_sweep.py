@@ -208,7 +208,7 @@ def test_another_sweep_under_the_same_name_is_refused(tmp_path: Path) -> None:
     began(tmp_path, trials=1)
     other = dataclasses.replace(SWEEP, choices={**SWEEP.choices, "objective.select.k": (20, 30)})
     with pytest.raises(
-        TrainingError, match=r"of another sweep \(there, here\): .*select.k.*: 40, 30; use another --out, or"
+        TrainingError, match=r"another sweep \(there, here\): .*select.k.*: 40, 30; use another --out, or"
     ):
         search(tmp_path, other).run()
 

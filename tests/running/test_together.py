@@ -16,7 +16,7 @@ import torch
 from deadlines import Soon
 
 from poise.errors import NotFinite, TrainingError
-from poise.io.locks import busy
+from poise.io.locks import try_lock
 from poise.recipes.cifar import cifar_c, noisy_cifar
 from poise.running.beginnings import beginning, shared_folder
 from poise.running.experiment import Experiment, Method
@@ -110,7 +110,7 @@ def test_what_another_process_is_at_is_waited_for_and_the_rest_goes_on(out: Path
     experiment = dataclasses.replace(experiment, methods=(*experiment.methods, augmented))
     runner = Runner(experiment, out, CPU, listen=heard.put)
     with ThreadPoolExecutor() as pool:
-        with busy(part_of(experiment, out, 2)):
+        with try_lock(part_of(experiment, out, 2)):
             running = pool.submit(run_together, [runner], ["XE", "FCL", "PG+XE"], [0])
             said = [heard.get(timeout=60) for _ in range(2)]
             assert [(e.method, e.what) for e in said] == [("XE", "waiting to train"), ("FCL", "waiting to train")]
@@ -128,20 +128,20 @@ def test_who_waits_holds_nothing_and_says_so_once(what: str, out: Path) -> None:
     experiment, heard = parting(("FCL", 2), ("CL+Gaussian", 4)), list[Event]()
     runner, xe = Runner(experiment, out, CPU, listen=heard.append), experiment.methods[0]
     model = shared_folder(out / "models", experiment, (xe.objective, xe.augment), 0)
-    with busy(model if what == "model" else part_of(experiment, out, 2)):
+    with try_lock(model if what == "model" else part_of(experiment, out, 2)):
         assert not runner.attempt(xe, 0)
         assert [str(event) for event in heard] == [
             "waiting to train XE (seed 0): another process is training what it needs"
         ]
         assert not runner.attempt(xe, 0, again=True) and len(heard) == 1
         assert not runner.record_path(xe, 0).parent.exists()
-    with busy(runner.record_path(xe, 0).parent):
+    with try_lock(runner.record_path(xe, 0).parent):
         assert runner.attempt(xe, 0) and str(heard[-1]) == "skipping XE (seed 0): another process is running it"
 
 
 def test_nobody_waits_beyond_the_deadline(out: Path) -> None:
     experiment, heard, soon = parting(("FCL", 2)), list[Event](), Soon(looks=2)
-    with busy(part_of(experiment, out, 2)):
+    with try_lock(part_of(experiment, out, 2)):
         assert Runner(experiment, out, CPU, listen=heard.append, deadline=soon).run(["FCL"], [0]) == []
     assert soon.looked == 3 and [event.what for event in heard] == ["waiting to train"]
 

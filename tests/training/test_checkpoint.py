@@ -74,4 +74,4 @@ def test_a_pipe_in_place_of_a_checkpoint_is_passed_over(tmp_path: Path, ending: 
     with within(5):
         found = newest(tmp_path, told.append)
     assert found is not None and found.facts["epoch"] == 1
-    assert [sentence.endswith("is damaged (OSError); the one before it is used") for sentence in told] == [True]
+    assert [sentence.endswith("is damaged (OSError); using the one before it") for sentence in told] == [True]

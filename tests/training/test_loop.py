@@ -131,7 +131,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(damage: Callab
     said: list[str] = []
     again, _ = train(folder=tmp_path, warn=said.append)
     assert same(straight, again)
-    assert len(said) == 1 and "checkpoint-0003.json is damaged" in said[0] and "the one before it is used" in said[0]
+    assert len(said) == 1 and "checkpoint-0003.json is damaged" in said[0] and "using the one before it" in said[0]
 
 
 def test_a_checkpoint_whose_json_is_cut_is_damaged_too(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_checkpoint_whose_json_is_cut_is_damaged_too(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:30])
     said: list[str] = []
     _, done = train(folder=tmp_path, warn=said.append, until=2)
-    assert len(said) == 1 and len(done.log) == 2 and "the one before it is used" in said[0]
+    assert len(said) == 1 and len(done.log) == 2 and "using the one before it" in said[0]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_checkpoint_whose_facts_are_not_those_it_was_written_with_is_damaged(
     path.write_text(path.read_text().replace(old, new))
     said: list[str] = []
     _, done = train(folder=tmp_path, warn=said.append, until=2)
-    assert len(said) == 1 and "is damaged (its content is not that of its checksum)" in said[0]
+    assert len(said) == 1 and "is damaged (its checksum does not match" in said[0]
     assert done.trunk == 0 and losses(done) == losses(straight)
 
 
@@ -174,7 +174,7 @@ def test_a_damaged_checkpoint_without_another_promises_none(tmp_path: Path) -> N
     _, done = train(folder=tmp_path, warn=said.append, until=1)
     assert len(done.log) == 1
     assert len(said) == 1 and "checkpoint-0001.json is damaged" in said[0]
-    assert said[0].endswith("there is none before it")
+    assert said[0].endswith("there is no earlier one")
 
 
 def test_the_newest_two_checkpoints_are_kept_and_nothing_else(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Files on disk: whole or not there, JSON, locks, pictures decoded with care."""
+"""Files on disk: atomic writes, JSON, locks and safe image decoding."""

@@ -1,8 +1,7 @@
-"""Pictures of any kind as 8-bit RGB: Pillow's own conversion cuts 16-bit greys at 255, so that they turn white.
+"""Decode images from untrusted files to 8-bit RGB.
 
-Pictures from outside are decoded as one of the formats that we mean, whatever their names say.
-
-Pillow would hand PostScript that is called .png to Ghostscript, which runs it.
+Only the formats in `FORMATS` are decoded, whatever the name of a file says: Pillow would pass PostScript in a file
+called .png to Ghostscript, which runs it. 16-bit greys are scaled, since Pillow's own conversion clips them at 255.
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 
 def open_picture(source: Path | IO[bytes]) -> Any:
-    """PIL's picture of a file; PIL.UnidentifiedImageError where it is of no format of ours."""
+    """Open an image with Pillow; raises PIL.UnidentifiedImageError unless its format is one of `FORMATS`."""
     from PIL import Image
 
     return Image.open(regular(source) if isinstance(source, Path) else source, formats=FORMATS)
 
 
 def as_rgb(picture: Any) -> Any:
-    """A PIL image in mode RGB.
+    """Convert a PIL image to mode RGB.
 
-    Greys of 16 bits are scaled: 65535 is white. Pillow's modes I and F do not say what is white: it is the least of
-    255, 65535 and 2**31 - 1, for floats also 1, that no pixel exceeds.
+    16-bit greys are scaled: 65535 is white. Pillow's modes I and F do not define white, so it is taken as the least of
+    255, 65535 and 2**31 - 1 (for floats also 1) that no pixel exceeds.
     """
     if picture.mode == "P" and "transparency" in picture.info:
-        picture = picture.convert("RGBA")  # a palette with an alpha of its own; Pillow warns otherwise
+        picture = picture.convert("RGBA")  # a palette with transparency: Pillow warns if it is converted directly
     if picture.mode in ("I", "F") or picture.mode.startswith("I;16"):
         picture = _as_grey(picture)
     return picture.convert("RGB")
 
 
 def _as_grey(picture: Any) -> Any:
-    """8 bits, rounded to nearest: the conversion to L cuts the fraction and clips."""
+    """Convert to 8 bits, rounding to nearest: Pillow's conversion to L truncates and clips."""
     if picture.mode.startswith("I;16"):
         picture, white = picture.convert("I"), 65535
     else:

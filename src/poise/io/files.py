@@ -1,7 +1,8 @@
-"""Files that appear whole, or not at all; sets of them that appear together; and files that can be read to their end.
+"""Atomic writes of single files and of sets of files.
 
-Each is written under a name of its own, locked by its writer, and moved into its place while it is locked. The system
-takes the lock back from a process that dies, so that what it left can be told and swept.
+A file is written to a temporary file, a part, and renamed to its final name when it is complete. The writer holds a
+lock on the part until then. The operating system releases the lock of a process that dies, so a later process
+recognizes its parts and removes them.
 """
 
 from __future__ import annotations
@@ -17,23 +18,24 @@ from tempfile import TemporaryFile
 from typing import BinaryIO
 from uuid import uuid4
 
-_WHOLE = "whole"  # in a part: the folder of a set that is written, and moves
-_WINDOWS = os.name == "nt"  # there an open file cannot be moved, and parts are not swept
+_WHOLE = "whole"  # in a part: the folder of a set that is complete and being moved
+_WINDOWS = os.name == "nt"  # an open file cannot be renamed on Windows, and parts are not locked
 
 
 @contextmanager
 def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
-    """A stream to a file; an OSError on the way names that file. A link is followed; a pipe or a device, such as
-    /dev/stdout, is written to as it stands.
+    """Open a stream whose content replaces a file when the block ends without an error.
 
-    within  the folder of an output of many files. What is unfinished lies at its top, folders on the way to the file
-            are made, and the disk is not waited for: whoever goes on there proves what it finds, and sweeps.
+    An OSError names the file. Links are followed. A pipe or a device, such as /dev/stdout, is written to directly.
+
+    within  the top folder of an output of many files. Parts are placed in it, missing folders are created, and the file
+            is not synced to disk: a process that continues the output verifies its files and removes parts.
     """
     part = None
     try:
-        if within is None and _stands(path):
-            with path.open("ab") as as_it_stands:
-                yield as_it_stands
+        if within is None and _is_stream(path):
+            with path.open("ab") as existing:
+                yield existing
             return
         path = Path(os.path.realpath(path)) if within is None and path.is_symlink() else path
         if within is not None:
@@ -61,9 +63,9 @@ def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
 
 
 def regular(path: Path) -> Path:
-    """The path, for reading; an OSError where a pipe, a socket or a device lies, whose reading may never end.
+    """Return the path, for reading; raises OSError for a pipe, a socket or a device, where reading may never end.
 
-    A link is followed. A folder is left to the reader, which says that it is one.
+    Links are followed. A folder passes: opening it raises a clear error.
     """
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -72,18 +74,18 @@ def regular(path: Path) -> Path:
     return path
 
 
-def _stands(path: Path) -> bool:
-    """Whether it is a pipe or a device, or a stream of ours, which may have been redirected to a file."""
+def _is_stream(path: Path) -> bool:
+    """Whether a path is a pipe, a device, or one of this process's streams, which may be redirected to a file."""
     stream = path.is_symlink() and path.is_relative_to("/dev")
     return stream or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 @contextmanager
 def together(home: Path, last: str) -> Iterator[Path]:
-    """A folder for a set of files, which move to `home` when all of them are written, that called `last` at the end.
+    """Yield a folder for a set of files. When the block ends, they move to `home`, the file `last` after all others.
 
-    If one cannot be written, none appears; what `home` held stays. If the process is killed between two moves, the next
-    sweep makes the others. An OSError names the file by its place in `home`.
+    If a file cannot be written, none of them moves and `home` is unchanged. If the process is killed between two moves,
+    the next `sweep` completes them. An OSError names the file by its path in `home`.
     """
     missing = _missing(home)
     try:
@@ -109,12 +111,12 @@ def together(home: Path, last: str) -> Iterator[Path]:
 
 @contextmanager
 def _part_of(home: Path) -> Iterator[Path]:
-    """A new folder among the parts of `home`, locked; it goes at the end, unless it holds a whole set."""
+    """Create and lock a folder among the parts of `home`; removes it at the end unless it holds a complete set."""
     while True:
         part = home / f".poise-{uuid4().hex}.part"
         part.mkdir()
         with _held(part):
-            if not part.exists():  # another process swept it before it was locked
+            if not part.exists():  # another process removed it before it was locked
                 continue
             try:
                 yield part
@@ -125,7 +127,7 @@ def _part_of(home: Path) -> Iterator[Path]:
 
 
 def _move(whole: Path, home: Path, last: str = "") -> None:
-    """All files of a set to their places, also where Ctrl-C comes between; then its folder goes."""
+    """Move all files of a set to their places, also if interrupted by Ctrl-C; then remove the folder."""
     try:
         _replace(whole, home, last)
     except OSError:
@@ -144,12 +146,12 @@ def _replace(whole: Path, home: Path, last: str) -> None:
 
 
 def is_mixed(home: Path) -> bool:
-    """Whether some files of a set are in their places, and others are not."""
+    """Whether the move of a set was interrupted, so that only some of its files are in place."""
     return any(home.glob(f".poise-*.part/{_WHOLE}"))
 
 
 def _discard(home: Path) -> None:
-    """Remove the sets of the dead that could not be moved: another set takes their place."""
+    """Remove complete sets that dead processes did not move: a newer set replaces them."""
     for whole in home.glob(f".poise-*.part/{_WHOLE}"):
         with _held(whole.parent) as ours:
             if ours:
@@ -157,7 +159,7 @@ def _discard(home: Path) -> None:
 
 
 def require_writable(folder: Path) -> None:
-    """An OSError that names the folder where a file could not be written into it; nothing is left there."""
+    """Raise an OSError that names the folder unless a file can be written into it; leaves nothing behind."""
     missing = _missing(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -171,7 +173,7 @@ def require_writable(folder: Path) -> None:
 
 
 def _missing(folder: Path) -> list[Path]:
-    """The folder and those on the way to it that are not there, the innermost first."""
+    """The folder and its parents that do not exist, innermost first."""
     return [each for each in (folder, *folder.parents) if not each.exists()]
 
 
@@ -182,7 +184,7 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the parts that no living process writes; the rest of a whole set moves to its place."""
+    """Remove the parts of dead processes; first complete the move of a complete set."""
     with suppress(OSError):
         for part in list(folder.glob(".poise-*.part")):
             with suppress(OSError), _held(part) as ours:
@@ -200,12 +202,12 @@ def _clear(part: Path, home: Path) -> None:
 
 
 def is_part(path: Path) -> bool:
-    """Whether it is a file in the making."""
+    """Whether a path is an unfinished file."""
     return path.name.startswith(".poise-") and path.suffix == ".part"
 
 
 def _open(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new part, locked; another process may sweep one between these two, which then is gone."""
+    """Create and lock a part. Another process may remove it before it is locked: then create another one."""
     while True:
         part = folder / f".poise-{uuid4().hex}.part"
         stream = part.open("xb")
@@ -217,7 +219,7 @@ def _open(folder: Path) -> tuple[Path, BinaryIO]:
 
 @contextmanager
 def _held(part: Path) -> Iterator[bool]:
-    """Whether a file or a folder is locked for us while we are inside; False where it cannot be."""
+    """Lock a file or folder for the block; yields False if it cannot be locked."""
     with ExitStack() as stack:
         ours = False
         with suppress(OSError):
@@ -228,7 +230,7 @@ def _held(part: Path) -> Iterator[bool]:
 
 
 def _lock(file: BinaryIO | int) -> bool:
-    """Lock a file; False if another process has, or where files cannot be locked."""
+    """Lock a file; False if another process holds the lock or the system has no such locks."""
     with suppress(ImportError, OSError):
         import fcntl  # not on Windows
 

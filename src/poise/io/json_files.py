@@ -1,8 +1,8 @@
-"""JSON files that appear whole or not at all, and are named when something is wrong with them.
+"""JSON files with a checksum, written atomically. Errors name the file.
 
-A checksum inside a JSON document, of its own content: a bit that flips on disk is noticed when it is read.
+Reading verifies the checksum, so a bit flipped on disk is detected:
 
-checksum = SHA-256 of the content without it, as JSON with sorted keys and no spaces
+    checksum = SHA-256 of the content without it, as JSON with sorted keys and no spaces
 """
 
 from __future__ import annotations

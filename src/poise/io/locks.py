@@ -1,86 +1,88 @@
-"""Locks on folders: one process at a time."""
+"""Folder locks: one process at a time works in a folder.
+
+The operating system releases the lock of a process that ends, however it ends. A forked child, such as a worker that
+decodes images, does not inherit the locks of its parent (`filelock` resets them).
+"""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
-_HELD: set[IO[str]] = set()
+from filelock import FileLock, Timeout
+
+_POLL = 0.01  # seconds between two attempts
+_ATTEMPT = 0.1  # seconds before an attempt fails: longer than `held` keeps the lock
+_PROBE = 0.03  # seconds before `held` reports a lock: longer than another `held` keeps it
 
 
 class Busy(Exception):
-    """Another process is at it."""
-
-
-def _give_up() -> None:
-    """A forked process, one that decodes pictures say, holds no folder: it may live on for seconds after its parent."""
-    for lock in _HELD:
-        lock.close()
-    _HELD.clear()
-
-
-os.register_at_fork(after_in_child=_give_up)
+    """Another process has locked the folder."""
 
 
 @contextmanager
-def busy(folder: Path) -> Iterator[bool]:
-    """Whether the folder is ours while we are inside; False if another runner is at it. One process asks for all."""
-    from poise.distributed import rank, share  # the others here need no torch
+def try_lock(folder: Path, seconds: float = _ATTEMPT) -> Iterator[bool]:
+    """Lock a folder for the block; yields False if another process holds it for the next `seconds`.
+
+    In distributed training the first process locks it for all; call it in every process.
+    """
+    from poise.distributed import rank, share  # the other locks need no torch
 
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        _HELD.add(lock)
-        try:
-            yield share(_locked(lock) if rank() == 0 else False)
-        finally:
-            _HELD.discard(lock)
-
-
-def held(folder: Path) -> bool:
-    """Whether a process is at it; to look does not keep others from it for longer than that."""
+    lock = FileLock(folder / ".lock")
     try:
-        with (folder / ".lock").open() as lock:
-            return not _locked(lock, fcntl.LOCK_SH)
-    except FileNotFoundError:
-        return False
+        yield share(_acquired(lock, seconds) if rank() == 0 else False)
+    finally:
+        lock.release()
 
 
 @contextmanager
-def alone(folder: Path, pause: float = 0.5) -> Iterator[None]:
-    """The folder for ourselves; another process that is at it is waited for, with a look every `pause` seconds."""
+def wait_lock(folder: Path, pause: float = 0.5) -> Iterator[None]:
+    """Lock a folder for the block, waiting for as long as other processes hold it.
+
+    pause  seconds of an attempt, after which all processes of a distributed run meet.
+    """
     while True:
-        with busy(folder) as mine:
-            if mine:
+        with try_lock(folder, pause) as locked:
+            if locked:
                 yield
                 return
-        time.sleep(pause)
 
 
 @contextmanager
-def waited_for(folder: Path) -> Iterator[None]:
-    """Like alone, for commands that are always one process."""
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def wait_lock_alone(folder: Path) -> Iterator[None]:
+    """Like wait_lock, for commands that are always one process: it needs no torch."""
+    with FileLock(folder / ".lock"):
         yield
 
 
 @contextmanager
-def ours(folder: Path) -> Iterator[None]:
-    """The folder for ourselves; Busy if another process is at it."""
-    with busy(folder) as mine:
-        if not mine:
+def require_lock(folder: Path) -> Iterator[None]:
+    """Lock a folder for the block; raises Busy if another process holds it."""
+    with try_lock(folder) as locked:
+        if not locked:
             raise Busy
         yield
 
 
-def _locked(lock: IO[str], how: int = fcntl.LOCK_EX) -> bool:
+def held(folder: Path) -> bool:
+    """Whether a process holds the lock of a folder. A missing folder is not created.
+
+    Takes the lock for an instant, so an attempt of another process at that moment succeeds a little later.
+    """
+    lock = FileLock(folder / ".lock")
     try:
-        fcntl.flock(lock, how | fcntl.LOCK_NB)
-    except BlockingIOError:
+        return Path(lock.lock_file).exists() and not _acquired(lock, _PROBE)
+    except (FileNotFoundError, PermissionError):  # removed meanwhile, or the file of another user
+        return False
+    finally:
+        lock.release()
+
+
+def _acquired(lock: FileLock, seconds: float) -> bool:
+    try:
+        lock.acquire(timeout=seconds, poll_interval=_POLL)
+    except Timeout:
         return False
     return True

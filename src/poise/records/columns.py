@@ -1,4 +1,4 @@
-"""The columns of a table: each is a number that a record's scores give.
+"""Columns of a table. A column computes one number from the scores of a record:
 
 a mean                  over one or more test sets
 of some classes         the mean of their accuracies, each class counting once
@@ -18,10 +18,11 @@ Counts = Sequence[Sequence[int]]  # per class: correct, total
 
 @dataclass(frozen=True)
 class Column:
-    """A name and the scores it is the mean of.
+    """A column with a name: the mean of some scores.
 
-    classes  if any, only these classes count.
-    errors   a reference's error for each score; if any, the column is an error relative to it.
+    of       the names of the scores.
+    classes  if given, the mean of the accuracies of these classes only.
+    errors   the error of a reference for each score; if given, the column is an error relative to them.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Column:
         return bool(self.errors)
 
     def value(self, scores: Mapping[str, float], classes: Mapping[str, Counts]) -> float | None:
-        """None unless all of its parts were measured."""
+        """The number for a record; None unless all parts of the column were measured."""
         if self.classes:
             parts = [_of_classes(classes.get(name, ()), self.classes) for name in self.of]
         else:
@@ -48,13 +49,16 @@ class Column:
 
 
 def corruption_of(score: str) -> str | None:
-    """The corruption that a test set shows, if it does: `fog` of `fog/3`."""
+    """The corruption in the name of a score, such as `fog` in `fog/3`; None if there is none."""
     name = score.split("/")[0]
     return name if name in CORRUPTIONS else None
 
 
 def seen_and_unseen(overlaps: Collection[str], scores: Collection[str]) -> tuple[Column, ...]:
-    """The tested corruptions that resemble a training augmentation, and the others, as two columns."""
+    """Two columns: the tested corruptions that resemble a training augmentation (`overlaps`), and the others.
+
+    Empty if no tested corruption resembles one.
+    """
     seen = tuple(score for score in scores if score in overlaps or score.split("/")[0] in overlaps)
     unseen = tuple(score for score in scores if score not in seen and corruption_of(score))
     both = (Column(f"seen ({_count(seen)})", seen), Column(f"unseen ({_count(unseen)})", unseen))
@@ -62,7 +66,7 @@ def seen_and_unseen(overlaps: Collection[str], scores: Collection[str]) -> tuple
 
 
 def corruption_error(reference: str, scores: Collection[str]) -> Column | None:
-    """The mean corruption error (mCE), where the reference has errors and all corruptions and severities are there."""
+    """The mean corruption error (mCE); None unless the reference has errors and all corruptions were tested."""
     errors = REFERENCE_ERRORS.get(reference, {})
     of = {f"{name}/{severity}": error for name, error in errors.items() for severity in SEVERITIES}
     if not of or not of.keys() <= set(scores):

@@ -23,7 +23,7 @@ from typing import Any
 from poise.errors import RecordError
 from poise.io.files import new_file, regular
 from poise.io.json_files import is_proved
-from poise.io.locks import held, waited_for
+from poise.io.locks import held, wait_lock_alone
 from poise.io.packs import HOMES, MOST, MOST_PER_LINE, PACK, is_name, packs_line, read_pack
 from poise.records.schema import EXPERIMENT, RECORD
 from poise.records.sweeps import SWEEP, TRIAL
@@ -56,7 +56,7 @@ def pack(folder: Path) -> Iterator[Packed]:
     pack was read back: a process that is killed loses nothing, and the next one goes on."""
     homes = _homes(folder)
     for home in homes:
-        with waited_for(home):
+        with wait_lock_alone(home):
             yield _pack(home, [other for other in homes if other != home and other.is_relative_to(home)])
 
 

@@ -1,4 +1,4 @@
-"""Recipes as they stand in records: one long line of Python, read field by field."""
+"""Compare and format the recipes in records, which are long lines of Python."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import zip_longest
 
 _CONTEXT = 30  # characters shown on either side of a difference in a line that is not Python
-_LONGEST = 200  # characters of a value
-_SHARED = ("task", "network", "plan", "")  # what all methods of a table have in common
+_LONGEST = 200  # characters shown of a value
+_SHARED = ("task", "network", "plan", "")  # fields that all methods of a table have in common; "" is the whole recipe
 _OPAQUE = " (not Python: cannot be compared)"
 
 _CALL = re.compile(r"([\w.]+|<lambda>)\((.*)\)", re.DOTALL)
@@ -18,18 +18,18 @@ _PIECE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
 
 
 def differences(one: str, other: str) -> list[str]:
-    """The fields in which two recipes differ, as `objective.weight.peak: 0.001, 0.01`; the seed of the run is none."""
+    """The fields in which two recipes differ, such as `objective.weight.peak: 0.001, 0.01`; ignores the run's seed."""
     return [line for _, line in _differences(one, other)]
 
 
 def common_differences(one: str, other: str) -> list[str]:
-    """Like differences, of what all methods of a table have in common; and where this cannot be told, too."""
+    """Like `differences`, for the fields that all methods of a table share, and for recipes that cannot be parsed."""
     shared = [(name, line) for name, line in _differences(one, other) if re.split(r"[.\[]", name)[0] in _SHARED]
     return [line for _, line in shared]
 
 
 def _differences(one: str, other: str) -> list[tuple[str, str]]:
-    """Pairs of a field and a line about it; the field of a whole recipe is empty."""
+    """Pairs (field, line about its difference); the field is empty for a whole recipe."""
     left, right = fields(one), fields(other)
     if left is None or right is None:
         return [] if one == other else [("", f"the recipe: {_first_difference(one, other)}{_OPAQUE}")]
@@ -44,10 +44,13 @@ def _line(name: str, one: str, other: str) -> str:
     return told if _is_python(one) and _is_python(other) else f"{told}{_OPAQUE}"
 
 
-@lru_cache  # all runs of a method have one
+@lru_cache  # all runs of a method have the same recipe
 def fields(recipe: str) -> dict[str, str] | None:
-    """Every value of a recipe by its path; None if the line is not even a call. A part that is not Python, such as
-    `<lambda>(width=3)` or `<Task object at 0x7f…>`, is taken apart as far as it looks like a call."""
+    """Every value of a recipe by its path; None if the line does not look like a call.
+
+    A part that is not Python, such as `<lambda>(width=3)` or `<Task object at 0x7f…>`, is split as far as it looks like
+    a call.
+    """
     found: dict[str, str] = {}
     _walk_text(recipe, "", found)
     return found if found.get("") != recipe or _is_python(recipe) else None
@@ -68,7 +71,7 @@ def _walk_text(text: str, path: str, found: dict[str, str]) -> None:
 
 
 def _split(inside: str) -> list[str] | None:
-    """Arguments at their commas outside of strings and brackets; None if brackets do not close."""
+    """Split arguments at the commas outside strings and brackets; None if brackets do not match."""
     parts, depth = [""], 0
     for piece in _PIECE.findall(inside):
         depth += (piece in "([{") - (piece in ")]}")
@@ -97,7 +100,7 @@ def _is_python(text: str) -> bool:
 
 
 def pretty(recipe: str, width: int = 88) -> str:
-    """The recipe over several lines, indented; unchanged if the line is not Python."""
+    """Format a recipe over several indented lines; unchanged if it is not Python."""
     tree = _parsed(recipe)
     return recipe if tree is None else _lines(tree, 0, width)
 

@@ -1,1 +1,1 @@
-"""From an experiment to its records: runner, schedule, shared beginnings, fleets, sweeps, Ray."""
+"""Running experiments: the runner, shared trunks, fleets, sweeps and Ray clusters."""

@@ -1,4 +1,7 @@
-"""Trunks: the first epochs that several methods share."""
+"""Trunks: the first epochs that several methods share.
+
+Methods with the same augmentation and loss train alike until their contrast switches on, so one training serves all.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from poise.schedules import as_schedule
 
 
 def trunk_lengths(experiment: Experiment, images: int) -> dict[str, list[int]]:
-    """For each method, the epochs at which methods leave the trunk that they share with it, in ascending order.
+    """For each method, the epochs at which methods branch off the trunk that they share with it, in ascending order.
 
-    A method leaves where it switches on, or where the last method that shares its beginning does. Each part continues
-    the previous one, so that any two methods share all common epochs, in whatever order they are trained.
+    A method branches off where it switches on, or where the last method that shares its beginning does. Each part of a
+    trunk continues the previous one, so any two methods share all common epochs, in whatever order they are trained.
     """
     quiet_for = {each.name: quiet_epochs(experiment, each, images) for each in experiment.methods}
     lengths = {}
@@ -32,7 +35,10 @@ def trunk_lengths(experiment: Experiment, images: int) -> dict[str, list[int]]:
 
 
 def shared_folder(store: Path, experiment: Experiment, decides: Any, seed: int) -> Path:
-    """The folder of everything with the same training: what decides the weights, in this task, network and plan."""
+    """The folder for trainings with the same task, network, plan and seed, and the same `decides`.
+
+    decides  what else determines the weights, such as the objective and the augmentation; hashed by its repr.
+    """
     data = getattr(experiment.task, "training", experiment.task)
     digest = sha256(repr((data, experiment.network, experiment.plan, decides)).encode()).hexdigest()[:12]
     return store / digest / f"seed-{seed:02d}"
@@ -53,7 +59,7 @@ def quiet_steps(objective: Any, total: int) -> int:
 
 
 def beginning(method: Method) -> tuple[Any, Any]:
-    """What determines how a method begins: its augmentation, and its objective while the weight is 0."""
+    """What determines the first epochs of a method: its augmentation, and its objective while the weight is 0."""
     return method.augment, quiet(method.objective)
 
 

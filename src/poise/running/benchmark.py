@@ -1,9 +1,9 @@
-"""Benchmark of the engine: epochs of XE and FCL by the engine and by a plain eager loop, in one run on one machine.
+"""Benchmark of the training engine: seconds per epoch of XE and FCL, compared with a plain eager loop.
 
-The plain loop is what a careful user writes: batches of tensors on the device, autocast, the same memory layout, cuDNN
-tuned; FCL with a separate pass for the utility and one forward each for x, near and far.
+The plain loop is what a careful user writes: batches of tensors on the device, autocast, the same memory layout, tuned
+cuDNN. Its FCL makes a separate pass for the utility and one forward each for x, near and far.
 
-For a network that supports fleets, ten seeds at once are timed too: an epoch's seconds, divided by ten.
+For a network that supports fleets, ten seeds are also trained at once; the time of their epoch is divided by ten.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Timing:
-    """The seconds of an epoch, and the fraction of them in which a GPU was busy, if measured."""
+    """Seconds per epoch, and the fraction of them in which the GPU was busy, if measured."""
 
     objective: str
     way: str
@@ -84,7 +84,7 @@ CASES = {
 
 
 def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -> Iterator[Timing]:
-    """Yield each timing as it is measured; `share` reduces the images for slow machines."""
+    """Yield each timing as it is measured. `share` is the fraction of the images to use, for slow machines."""
     count = int(case.images * share)
     generator = torch.Generator(device).manual_seed(0)
     images = torch.randint(0, 256, (count, *case.shape), dtype=torch.uint8, device=device, generator=generator)
@@ -103,7 +103,7 @@ def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -
 
 
 def _timed(epoch: Callable[[int], object], device: torch.device, epochs: int) -> float:
-    """The seconds of an epoch, without the first one, which compiles and captures."""
+    """Mean seconds per epoch, without the first epoch, which compiles and captures."""
     epoch(0)
     _wait(device)
     begun = time.perf_counter()
@@ -131,7 +131,7 @@ def _as_fleet(case: Case, device: torch.device, data: DeviceLoader, objective: A
 
 
 def _busy(epoch: Callable[[int], object], device: torch.device) -> float | None:
-    """The fraction of an epoch's time that its kernels take; None without a GPU."""
+    """The fraction of an epoch's time in which GPU kernels run; None without a GPU."""
     if device.type != "cuda":
         return None
     activities = [torch.profiler.ProfilerActivity.CUDA]
@@ -164,7 +164,7 @@ def _plainly(case: Case, device: torch.device, data: DeviceLoader, loss: Any) ->
 
 
 def plain_xe(model: Any, x: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy as a user writes it."""
+    """Plain cross-entropy."""
     return F.cross_entropy(model(x), y)
 
 

@@ -1,4 +1,7 @@
-"""Experiments: a task, a network, a plan and the methods to compare. Its `repr` is its configuration."""
+"""Experiments: a task, a network, a plan and the methods to compare.
+
+The `repr` of a recipe is its configuration.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,23 @@ from poise.training.plan import Plan
 
 
 class TaskRecipe(Protocol):
-    """Makes a task. `training`, if present, is the part that decides the weights: experiments that agree in it share
-    models.
+    """Builds a task.
+
+    `training`, if present, is the part that determines the weights: experiments that agree in it share models.
     """
 
     def __call__(self) -> Task: ...
 
 
 class Measures(Protocol):
-    """Further measures of a trained model, by name."""
+    """Further scores of a trained model, by name."""
 
     def __call__(self, model: nn.Module, task: Task) -> dict[str, float]: ...
 
 
 @dataclass(frozen=True, repr=False)
 class Build:
-    """A network to build: Build(LeNet, num_classes=15) prints like this; calling it builds the network."""
+    """A network to build, such as Build(LeNet, num_classes=15). Call it to build the network."""
 
     network: Callable[..., nn.Module]
     settings: dict[str, Any] = field(default_factory=dict)
@@ -56,7 +60,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a table."""
+    """A method to compare: a row of the table."""
 
     name: str
     objective: Objective
@@ -70,7 +74,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run without its seed: two runs belong to the same row if these print alike."""
+    """The configuration of a run without its seed. Runs whose recipes have the same repr belong to the same row."""
 
     task: TaskRecipe
     network: Build
@@ -82,16 +86,16 @@ class Recipe:
 class Experiment:
     """The definition of a table.
 
-    groups    methods that are compared with each other: the first of each group with the others.
-    details   further tables, {title: columns}, each corrected for its own columns.
-    paper     {method: {column: (mean, std)}}; a std that is not given is None.
-    overlaps  {method: corruptions that its training resembles}.
-    measures  further scores of a trained model besides its accuracies; if it may not be tested, the task has no tests.
-    watch     what to measure after every epoch, for the log.
-    exhibits  files that a run saves next to its record for figures, {name: content of name.json}.
-    testing   False for a study that helps to choose: it uses the task's validations and no test set.
-    frontier  two columns that trade off; methods called "NAME SETTING" are then curves over them.
-    reference whose errors the mean corruption error divides by, one of `REFERENCE_ERRORS`, if any.
+    groups     methods that are compared with each other: the first of each group with the others.
+    details    further tables, {title: columns}, each corrected for its own columns.
+    paper      {method: {column: (mean, std)}}; std is None if the paper does not give it.
+    overlaps   {method: corruptions that its training resembles}.
+    measures   further scores of a trained model besides its accuracies; in a sweep, the task it gets has no tests.
+    watch      what to measure after every epoch, for the log.
+    exhibits   files that a run saves next to its record for figures, {name: content of name.json}.
+    testing    False for a study that selects settings: it uses the task's validations and no test set.
+    frontier   two columns that trade off; methods called "NAME SETTING" are then curves over them.
+    reference  the errors that the mean corruption error divides by, one of `REFERENCE_ERRORS`, if any.
     """
 
     name: str
@@ -134,9 +138,7 @@ class Experiment:
 
     @property
     def by_class(self) -> set[str]:
-        """The tests whose counts per class are saved: those that are a column alone, or part of a column of some
-        classes.
-        """
+        """The tests whose counts per class are saved: those of a column with one test or with selected classes."""
         parts = [column for columns in self.details.values() for column in columns if column.classes]
         return {
             name for column in (*self.columns, *parts) for name in column.of if len(column.of) == 1 or column.classes
@@ -178,9 +180,9 @@ def _plain(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
     return [{key: value for key, value in asdict(column).items() if value} for column in columns]
 
 
-_TAKEN = ("fleets", "models", "sweeps")  # folders next to those of methods and experiments
+_RESERVED = ("fleets", "models", "sweeps")  # folders next to those of methods and experiments
 
 
 def _require_free(kind: str, folder: str) -> None:
-    if folder.lower() in _TAKEN:
+    if folder.lower() in _RESERVED:
         raise ValueError(f"{kind} is called {folder!r}, a folder name that Poise uses itself: choose another name")

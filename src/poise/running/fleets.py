@@ -1,12 +1,12 @@
-"""The runner's other way: runs that differ in seed and lambda only are trained as one batched model, a fleet.
+"""Fleets: train runs that differ in seed and lambda only as one batched model.
 
-Small networks leave a GPU idle; ten seeds with six values of lambda fill it as one fleet of sixty. The records are
-those of the ordinary runner, and `engine` names the fleet.
+A small network leaves a GPU idle; ten seeds with six values of lambda fill it as one fleet of sixty. The records are
+those of the ordinary runner, and their `engine` names the fleet.
 
-    <experiment>/fleets/<digest>/fleet.json    whose runs they are, written before the training begins
+    <experiment>/fleets/<digest>/fleet.json    the members of a fleet, written before its training begins
 
-A run in a smaller fleet comes to other weights. So a fleet that was stopped goes on as it was, whichever of its runs
-are finished by then, and those that lack their last weights get them from its checkpoint.
+The weights of a run depend on the size of its fleet. So a fleet that was stopped continues with all its members, even
+those that are finished by then; members without their final weights get them from its checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from poise.data.loading.resident import DeviceLoader
 from poise.distributed import world_size
 from poise.errors import NotFinite, OutOfTime, TrainingError
 from poise.io.json_files import RecordError, read_json
-from poise.io.locks import alone, busy, held
+from poise.io.locks import held, try_lock, wait_lock
 from poise.models.replicas import Replicas
 from poise.running.experiment import Method
 from poise.running.judge import Judge
@@ -56,9 +56,12 @@ class Member:
 def run_fleets(
     runner: Runner, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None, most: int = 100
 ) -> list[Path]:
-    """Like Runner.run, in fleets of at most so many runs; what another process is at is left to it."""
+    """Train and test runs in fleets of at most `most`, and return the paths of their records, as `Runner.run` does.
+
+    Runs and fleets of other processes are skipped.
+    """
     if world_size() > 1:
-        raise TrainingError("--fleet trains in one process: start it without torchrun")
+        raise TrainingError("--fleet trains in one process: run the command without torchrun")
     wanted = runner.begin(methods, seeds)
     everyone = [Member(method, seed) for method, seed in wanted]
     try:
@@ -70,33 +73,33 @@ def run_fleets(
 
 
 def _run(runner: Runner, group: Sequence[Member]) -> None:
-    """Train what is left of a group, and test it, unless the time is over."""
+    """Train and test the unfinished runs of a group, unless the deadline has passed."""
     if time.monotonic() >= runner.deadline and not all(_has_record(runner, member) for member in group):
         return
     for fleet in _fleets(runner, group):
         try:
-            _train_ours(runner, fleet, group)
+            _train_locked(runner, fleet, group)
         except OutOfTime:
             raise
         except TrainingError as error:
-            if all(_is_left(runner, member) for member in fleet):  # others may be asked for, and end well
+            if all(_is_untrained(runner, member) for member in fleet):  # another choice of runs may succeed
                 (_folder(runner, fleet) / FLEET).unlink(missing_ok=True)
             if isinstance(error, NotFinite):
-                raise NotFinite(f"{_who(fleet, error.place)}: {error}") from None
+                raise NotFinite(f"{_names(fleet, error.place)}: {error}") from None
             raise
     for member in group:
         _finish(runner, member)
 
 
-def _who(fleet: Sequence[Member], place: int | None) -> str:
-    """The run at a place of a fleet; all of them where it is not known."""
+def _names(fleet: Sequence[Member], place: int | None) -> str:
+    """The name of the run at a place of a fleet; the names of all if the place is unknown."""
     return ", ".join(
         f"{each.method.name} (seed {each.seed})" for each in ([fleet[place]] if place is not None else fleet)
     )
 
 
 def _groups(everyone: Sequence[Member], most: int) -> list[list[Member]]:
-    """Runs that can be one fleet."""
+    """Groups of runs that can be trained as one fleet."""
     alikes: dict[str, list[Member]] = {}
     for member in everyone:
         alikes.setdefault(repr(member.method.augment) + alike(member.method.objective), []).append(member)
@@ -104,12 +107,14 @@ def _groups(everyone: Sequence[Member], most: int) -> list[list[Member]]:
 
 
 def _fleets(runner: Runner, group: Sequence[Member]) -> list[list[Member]]:
-    """The fleets that train what is left of a group: those that were begun, and a new one of the rest. Processes that
-    begin at once find the same ones."""
-    left = {member.run: member for member in group if _is_left(runner, member)}
+    """The fleets that train the unfinished runs of a group: those that were begun, and a new one for the others.
+
+    Processes that start at the same time get the same fleets.
+    """
+    left = {member.run: member for member in group if _is_untrained(runner, member)}
     if not left:
         return []
-    with alone(runner.folder / "fleets"):
+    with wait_lock(runner.folder / "fleets"):
         begun = [fleet for fleet in _begun(runner, group[0]) if any(member.run in left for member in fleet)]
         for member in (member for fleet in begun for member in fleet):
             left.pop(member.run, None)
@@ -121,30 +126,32 @@ def _fleets(runner: Runner, group: Sequence[Member]) -> list[list[Member]]:
 
 
 def _begun(runner: Runner, asking: Member) -> Iterator[list[Member]]:
-    """The fleets of the experiment that are on disk, but for those with a recipe that it no longer has."""
+    """The fleets of the experiment on disk, except those with a recipe that it no longer has."""
     methods = {repr(runner.experiment.recipe(method)): method for method in runner.experiment.methods}
     for path in sorted((runner.folder / "fleets").glob(f"*/{FLEET}")):
         try:
             members = read_json(path, "fleet")["members"]
             yield [Member(methods[each["recipe"]], each["seed"]) for each in members]
         except RecordError as error:
-            _tell(runner, asking, "warning for", f": {error}; a fleet of what is left is trained")
+            _tell(runner, asking, "warning for", f": {error}; training its unfinished runs in a new fleet")
         except KeyError:
             continue
 
 
-def _train_ours(runner: Runner, fleet: Sequence[Member], group: Sequence[Member]) -> None:
-    """Train a fleet, and give their last weights to those runs of the group that lack them; another process that is at
-    the fleet does so for all."""
+def _train_locked(runner: Runner, fleet: Sequence[Member], group: Sequence[Member]) -> None:
+    """Train a fleet and save the final weights of the runs of the group that lack them.
+
+    If another process is training the fleet, skip it: that process saves the weights of all its runs.
+    """
     asked = {member.run for member in group}
     with ExitStack() as locks:
-        if not locks.enter_context(busy(_folder(runner, fleet))):
+        if not locks.enter_context(try_lock(_folder(runner, fleet))):
             for member in fleet:
-                if member.run in asked and _is_left(runner, member):
+                if member.run in asked and _is_untrained(runner, member):
                     _tell(runner, member, "skipping", ": another process is running it")
             return
-        wanted = [member for member in fleet if member.run in asked and _is_left(runner, member)]
-        left = {member.run for member in wanted if locks.enter_context(busy(_home(runner, member)))}
+        wanted = [member for member in fleet if member.run in asked and _is_untrained(runner, member)]
+        left = {member.run for member in wanted if locks.enter_context(try_lock(_home(runner, member)))}
         if left:
             _train(runner, runner.judge, fleet, left)
 
@@ -158,7 +165,7 @@ def _train(runner: Runner, judge: Judge, fleet: Sequence[Member], left: Containe
     replicas, objective = _as_one(networks, fleet, runner.device)
     loaders = [runner.data(judge, first.method, member.seed) for member in fleet]
     if not all(isinstance(loader, DeviceLoader) for loader in loaders):
-        raise TrainingError("sentences are not supported in fleets: run it without --fleet")
+        raise TrainingError("sentences are not supported in fleets: run the command without --fleet")
     data = FleetLoader(tuple(loader for loader in loaders if isinstance(loader, DeviceLoader)))
     folder = _folder(runner, fleet)
 
@@ -187,9 +194,9 @@ def _train(runner: Runner, judge: Judge, fleet: Sequence[Member], left: Containe
 
 
 def _finish(runner: Runner, member: Member) -> None:
-    """Test a run that has its last weights, unless another process is at it or it has its record."""
-    with busy(_home(runner, member)) as ours:
-        if not ours:
+    """Test a run that has its final weights and no record, unless another process is running it."""
+    with try_lock(_home(runner, member)) as locked:
+        if not locked:
             _tell(runner, member, "skipping", ": another process is running it")
         elif _has_record(runner, member):
             _tell(runner, member, "finished")
@@ -205,8 +212,8 @@ def _tell(runner: Runner, member: Member, what: str, detail: str = "", now: Now 
     runner.listen(Event(member.method.name, member.seed, what, now, detail))
 
 
-def _is_left(runner: Runner, member: Member) -> bool:
-    """Whether a run is still to be trained."""
+def _is_untrained(runner: Runner, member: Member) -> bool:
+    """Whether a run has neither a record nor its final weights."""
     return not _has_record(runner, member) and _last(runner, member) is None
 
 
@@ -215,7 +222,7 @@ def _has_record(runner: Runner, member: Member) -> bool:
 
 
 def _last(runner: Runner, member: Member) -> Checkpoint | None:
-    """The last weights of a run, if its fleet is trained and has given them to it."""
+    """The final weights of a run, if its fleet has finished training and saved them."""
     found = newest(_home(runner, member), lambda sentence: None)
     return found if found is not None and "engine" in found.facts else None
 
@@ -225,7 +232,7 @@ def _home(runner: Runner, member: Member) -> Path:
 
 
 def _folder(runner: Runner, fleet: Sequence[Member]) -> Path:
-    """Of the checkpoints of a fleet."""
+    """The folder of a fleet's checkpoints."""
     recipes = [(_recipe(runner, member), member.seed) for member in fleet]
     return runner.folder / "fleets" / sha256(repr(recipes).encode()).hexdigest()[:12]
 
@@ -240,18 +247,18 @@ def _as_one(
     try:
         return Replicas(networks).to(device), together([member.method.objective for member in fleet], device)
     except ValueError as error:
-        raise TrainingError(f"{error}: run it without --fleet") from None
+        raise TrainingError(f"{error}: run the command without --fleet") from None
 
 
 def _filled(networks: Sequence[nn.Module], replicas: Replicas) -> Sequence[nn.Module]:
-    """The networks with the weights that their replicas have come to."""
+    """Copy the weights of the replicas into the networks, and return these."""
     for place, network in enumerate(networks):
         network.load_state_dict(replicas.state_of(place))
     return networks
 
 
 def _merged(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Entries of one shape as one, a list at every leaf."""
+    """Merge entries of the same shape into one, with a list at every leaf."""
     return {
         name: _merged([entry[name] for entry in entries]) if isinstance(value, dict) else [e[name] for e in entries]
         for name, value in entries[0].items()
@@ -263,7 +270,7 @@ def _of_first(now: Now) -> Now:
 
 
 def _of_one(entry: dict[str, Any], place: int, count: int) -> dict[str, Any]:
-    """The entry of one run; its time is its share."""
+    """The entry of one run in a merged entry; its time is an equal share."""
 
     def own(value: Any) -> Any:
         if isinstance(value, dict):

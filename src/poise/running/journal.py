@@ -1,7 +1,7 @@
-"""Optuna's journal as a file: a line of JSON for everything that happens to a trial.
+"""A journal file for Optuna: one line of JSON for each event of a trial.
 
-Optuna's own file keeps a line that a full disk or a kill has cut, and the next line after it on the same row, so that
-nothing reads it again; and its lock outlives its process. Here a cut line is no line, and the lock is that of folders.
+Replaces Optuna's own file backend, which cannot be read again after a full disk or a kill has truncated a line, and
+whose lock outlives its process. Here a truncated line is dropped, and the lock is a folder lock.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from poise.io.locks import alone
+from poise.io.locks import wait_lock
 
 _PAUSE = 0.05  # seconds
 
 
 class Journal:
-    """What optuna.storages.JournalStorage asks of its backend."""
+    """A backend for optuna.storages.JournalStorage."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
-        """The entries from this number on."""
+        """Yield the entries from this number on."""
         lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
         entries = filter(None, map(_entry, lines))
         for number, entry in enumerate(entries):
@@ -32,10 +32,10 @@ class Journal:
                 yield entry
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Write entries behind the last whole line."""
+        """Append entries after the last complete line."""
         content = "".join(f"{json.dumps(log, separators=(',', ':'))}\n" for log in logs).encode()
         try:
-            with alone(self.path.with_suffix(".lock"), _PAUSE), self.path.open("a+b") as stream:
+            with wait_lock(self.path.with_suffix(".lock"), _PAUSE), self.path.open("a+b") as stream:
                 stream.seek(0)
                 stream.truncate(stream.read().rfind(b"\n") + 1)
                 stream.write(content)

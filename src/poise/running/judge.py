@@ -1,16 +1,14 @@
-"""What a trained model is worth: accuracies, the counts behind them, and what the experiment measures besides.
+"""Scores of a trained model: accuracies, counts per class, and the experiment's own measures.
 
-Several processes count a part of the batches each, and all of them must ask; what is measured, the first one measures.
+In distributed training each process tests a part of the batches, so all processes must call; the first process computes
+the measures.
 
-Examples put on a device, and the loader that fits their kind: images, pictures that are streamed, or sentences.
+Finished test sets are saved until the record is written, since tests of ImageNet-C take hours:
 
-The test sets that a run has behind it, kept one by one until its record is written: tests of ImageNet-C take hours.
+    <run>/tested.jsonl    a digest of the weights and the tests, then a line for each set with the numbers of correct
+                          and of all examples per class; each line has a checksum
 
-    <run>/tested.jsonl    whose weights and which tests, as a digest; then for every set a line with right answers and
-                          examples per class; each line has a checksum
-
-A file that belongs to other weights or other tests is not used, nor are lines from the first that is damaged on: those
-sets are tested again.
+A file of other weights or other tests is ignored. Sets from the first damaged line on are tested again.
 """
 
 from __future__ import annotations
@@ -45,82 +43,7 @@ from poise.tokens import Input, Tokens
 from poise.training.engine import compiled, compiles
 from poise.training.plan import Plan
 
-
-def placed(examples: Examples, device: torch.device) -> tuple[Input, Tensor]:
-    """uint8 images as a tensor, word pieces as Tokens, and their labels."""
-    if isinstance(examples.x, Tensor) or examples.x.dtype == np.uint8:
-        return on_device(examples.x, examples.y, device)
-    return tokens_of(examples.x, device), torch.from_numpy(np.array(examples.y)).long().to(device)
-
-
-def loader(rows: Input | Pictures, labels: Tensor, plan: Plan, augment: Any, seed: int) -> Loader:
-    """Batches to train on."""
-    if isinstance(rows, Pictures):
-        return StreamLoader(rows, labels, plan.batch_size, augment, seed, plan.layout)
-    if isinstance(rows, Tokens):
-        return TokenLoader(rows, labels, plan.batch_size, augment, seed)
-    return DeviceLoader(rows, labels, plan.batch_size, augment, seed)
-
-
 FILE = "tested.jsonl"
-
-
-@dataclass(frozen=True, eq=False)
-class Tested:
-    """Counts [L, 2] by test set, and the pictures that could not be decoded on the way; kept where there is a path."""
-
-    path: Path | None = None
-    lines: list[str] = field(default_factory=list)
-    counts: dict[str, Tensor] = field(default_factory=dict)
-    damaged: dict[str, str] = field(default_factory=dict)
-
-    def add(self, name: str, counts: Tensor, damaged: dict[str, str]) -> None:
-        """One more set; the first process writes it down, and does not wait for the disk."""
-        self.counts[name] = counts
-        if self.path is None or rank() > 0:
-            return
-        line = {"test": name, "counts": counts.tolist(), "damaged": damaged}
-        self.lines.append(json.dumps(with_checksum(line)))
-        with new_file(self.path, within=self.path.parent) as stream:
-            stream.write("\n".join(self.lines).encode())
-
-
-def read_tested(path: Path | None, model: nn.Module, *tests: object) -> Tested:
-    """What the first process finds of these weights and these tests, in all processes."""
-    if path is None:
-        return Tested()
-    lines = share(_found(path, _digest(model, tests)) if rank() == 0 else [])
-    sets = [json.loads(line) for line in lines[1:]]
-    counts = {each["test"]: torch.tensor(each["counts"]) for each in sets}
-    return Tested(path, lines, counts, {name: why for each in sets for name, why in each["damaged"].items()})
-
-
-def _found(path: Path, digest: str) -> list[str]:
-    """The lines of the file up to the first that is damaged, or the first one of a new file."""
-    head = json.dumps(with_checksum({"version": 2, "digest": digest}))
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, ValueError):
-        return [head]
-    return [head, *takewhile(_is_whole, lines[1:])] if lines[:1] == [head] else [head]
-
-
-def _is_whole(line: str) -> bool:
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and is_intact(content)
-
-
-def _digest(model: nn.Module, tests: tuple[object, ...]) -> str:
-    digest = sha256(repr(tests).encode())
-    for name, tensor in model.state_dict().items():
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
-
-
 _MANY = 50  # sets of 10,000 pictures
 
 
@@ -128,8 +51,8 @@ _MANY = 50  # sets of 10,000 pictures
 class Judge:
     """Scores the models of an experiment on a device.
 
-    testing   False leaves the test sets alone and scores the task's validations instead.
-    deadline  a time.monotonic() after which no set is begun: OutOfTime.
+    testing   False scores the task's validations instead of its test sets.
+    deadline  the time.monotonic() after which no set is started: raises OutOfTime.
     """
 
     experiment: Experiment
@@ -139,15 +62,15 @@ class Judge:
     deadline: float = math.inf
 
     def after_epoch(self, model: nn.Module) -> dict[str, Any]:
-        """For the log: the accuracy on validation, and what the experiment watches."""
+        """The log entry of an epoch: the accuracy on validation, and the experiment's `watch` measures."""
         watched = self._measured(self.experiment.watch, model)
         entry = {} if self.task.validation is None else {"validation": self._validation(model)}
         return {**entry, **({"measures": watched} if watched else {})}
 
     def at_the_end(self, model: nn.Module, kept: Path | None = None) -> dict[str, Any]:
-        """For the record: scores, the counts behind them, and the accuracy on validation.
+        """The results for the record: scores, counts per class, and the accuracy on validation.
 
-        kept  a file for the sets that are behind it: asked again, it goes on with the next one.
+        kept  a file to save each finished set to; a later call continues with the next set.
         """
         counts = self._all_counts(model, kept)
         measured = self._measured(self.experiment.measures, model)
@@ -160,14 +83,13 @@ class Judge:
         }
 
     def exhibits(self, model: nn.Module) -> dict[str, dict[str, Any]]:
-        """For figures: what the experiment keeps beside the record of a test, by name."""
+        """The files that the experiment saves next to the record for figures, by name."""
         make = self.experiment.exhibits
         return make(model, self.task) if make is not None and self.testing and rank() == 0 else {}
 
     @cached_property
     def train(self) -> tuple[Input | Pictures, Tensor]:
-        """The training examples and labels on the device, images in the plan's layout; pictures that are streamed stay
-        where they are."""
+        """The training examples and labels on the device, images in the plan's layout; streamed images stay on disk."""
         if isinstance(self.task.train, Pictures):
             return self.task.train, torch.from_numpy(self.task.train.source.labels).to(self.device)
         rows, labels = self._placed(self.task.train)
@@ -179,7 +101,7 @@ class Judge:
         return None if self.task.validation is None else self._placed(self.task.validation)
 
     def _all_counts(self, model: nn.Module, kept: Path | None) -> dict[str, Tensor]:
-        """[L, 2] for every set, in their order."""
+        """Counts [L, 2] of every set, in the order of the task."""
         sets = self.task.tests if self.testing else self.task.validations
         tested = read_tested(kept, model, self.experiment.task, self.experiment.plan, self.testing, self.task.origins)
         if isinstance(self.task.train, Pictures):
@@ -194,13 +116,16 @@ class Judge:
         return {name: tested.counts[name] for name in sets}
 
     def _compiles(self, model: nn.Module, sets: int) -> bool:
-        """Pictures of a stream come in batches of any size; for a few sets, compiling takes longer than it saves. Those
-        that are behind a run count, so that it ends as it began."""
+        """Whether to compile the model: for many sets, with batches of one size.
+
+        Streamed images come in batches of any size; for a few sets, compiling takes longer than it saves. `sets`
+        includes the finished ones, so that a continued run makes the same choice.
+        """
         streamed = isinstance(self.task.train, Pictures)
         return sets >= _MANY and not streamed and compiles(model, self.experiment.plan, self.device)
 
     def _damaged(self) -> dict[str, str]:
-        """Streamed pictures that a process could not decode, and why."""
+        """Streamed images that a process could not decode, and why."""
         train = self.task.train
         return union({str(path): why for path, why in train.damaged.items()}) if isinstance(train, Pictures) else {}
 
@@ -222,7 +147,7 @@ class Judge:
         counts = count_batches(model, batches, self.device, self.task.num_classes, bfloat16)
         counts = sum_over_processes(counts.to(self.device)).cpu()
         if not counts[:, 1].any():
-            raise DataMismatch("no picture of a test can be decoded: see the warnings for their names")
+            raise DataMismatch("no image of a test set can be decoded: see the warnings for their names")
         return counts
 
     def _counts(self, model: nn.Module, rows: Input, labels: Tensor) -> Tensor:
@@ -235,7 +160,7 @@ class Judge:
 
 @contextmanager
 def _tuned() -> Iterator[None]:
-    """cuDNN looks for its fastest kernels: many sets have batches of one size."""
+    """Let cuDNN select its fastest kernels in the block: many sets have batches of one size."""
     before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
     try:
         yield
@@ -244,6 +169,81 @@ def _tuned() -> Iterator[None]:
 
 
 def _accuracy(counts: Tensor) -> float:
-    """Right of all, from [L, 2]."""
+    """The accuracy from counts [L, 2]."""
     right, all_of_them = (int(total) for total in counts.sum(0))
     return right / max(all_of_them, 1)
+
+
+def placed(examples: Examples, device: torch.device) -> tuple[Input, Tensor]:
+    """Examples on a device: uint8 images as a tensor, word pieces as Tokens, and their labels."""
+    if isinstance(examples.x, Tensor) or examples.x.dtype == np.uint8:
+        return on_device(examples.x, examples.y, device)
+    return tokens_of(examples.x, device), torch.from_numpy(np.array(examples.y)).long().to(device)
+
+
+def loader(rows: Input | Pictures, labels: Tensor, plan: Plan, augment: Any, seed: int) -> Loader:
+    """A loader of training batches that fits the kind of examples: streamed images, sentences, or images."""
+    if isinstance(rows, Pictures):
+        return StreamLoader(rows, labels, plan.batch_size, augment, seed, plan.layout)
+    if isinstance(rows, Tokens):
+        return TokenLoader(rows, labels, plan.batch_size, augment, seed)
+    return DeviceLoader(rows, labels, plan.batch_size, augment, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Results of the finished test sets: counts [L, 2] by set, and the images that could not be decoded.
+
+    path  the file to save them to; None saves nothing.
+    """
+
+    path: Path | None = None
+    lines: list[str] = field(default_factory=list)
+    counts: dict[str, Tensor] = field(default_factory=dict)
+    damaged: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, counts: Tensor, damaged: dict[str, str]) -> None:
+        """Add a set. The first process saves it, without syncing the disk."""
+        self.counts[name] = counts
+        if self.path is None or rank() > 0:
+            return
+        line = {"test": name, "counts": counts.tolist(), "damaged": damaged}
+        self.lines.append(json.dumps(with_checksum(line)))
+        with new_file(self.path, within=self.path.parent) as stream:
+            stream.write("\n".join(self.lines).encode())
+
+
+def read_tested(path: Path | None, model: nn.Module, *tests: object) -> Tested:
+    """The saved results for these weights and tests, as the first process finds them, in all processes."""
+    if path is None:
+        return Tested()
+    lines = share(_found(path, _digest(model, tests)) if rank() == 0 else [])
+    sets = [json.loads(line) for line in lines[1:]]
+    counts = {each["test"]: torch.tensor(each["counts"]) for each in sets}
+    return Tested(path, lines, counts, {name: why for each in sets for name, why in each["damaged"].items()})
+
+
+def _found(path: Path, digest: str) -> list[str]:
+    """The lines of the file up to the first damaged one; the head of a new file if it does not match the digest."""
+    head = json.dumps(with_checksum({"version": 2, "digest": digest}))
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, ValueError):
+        return [head]
+    return [head, *takewhile(_is_intact_line, lines[1:])] if lines[:1] == [head] else [head]
+
+
+def _is_intact_line(line: str) -> bool:
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and is_intact(content)
+
+
+def _digest(model: nn.Module, tests: tuple[object, ...]) -> str:
+    digest = sha256(repr(tests).encode())
+    for name, tensor in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()

@@ -1,13 +1,14 @@
-"""Runs on a cluster: each is a task of Ray, with the folders, checkpoints and records of the local runner.
+"""Run experiments and sweeps on a Ray cluster.
+
+Each run is a Ray task that uses the folders, checkpoints and records of the local runner.
 
     driver                                      worker, on any node
     sends a run, its recipe by value        →   trains it into the shared folder
-    tells all events in one place           ←   puts its events into the driver's mailbox
-    sends it again if its worker was lost   →   goes on from its last checkpoint
+    reports the events of all workers       ←   puts its events into the driver's mailbox
+    sends it again if its worker was lost   →   continues from its last checkpoint
 
-A run is one process on one GPU at most; several processes that train one model are torchrun's.
-
-A connection to Ray: to a cluster that is there, or to one of this machine's own. Ray is imported here, and late.
+A run is one process on at most one GPU; use torchrun to train one model with several processes. Ray is imported when a
+connection is made, either to an existing cluster or to one started on this machine.
 """
 
 from __future__ import annotations
@@ -40,22 +41,24 @@ from poise.running.user_files import neighbours
 from poise.running.watchdog import ended_with_us
 
 _STORE = 100_000_000  # bytes: recipes and events are small
-_SILENCE, _PATIENCE = 3, 10  # seconds
-_EVERY, _LOST = 2, 40  # seconds between two looks at the head, and without an answer; Ray itself gives up after 60
-_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # Ray speaks gRPC, so HTTP/2: both sides begin with a frame of settings, kind 4
+_SILENCE, _PATIENCE = 3, 10  # seconds before a message, and to wait for an answer
+_PAUSE = 0.2  # seconds between two reads of the mailbox
+_EVERY, _LOST = 2, 40  # seconds between two checks of the head, and without an answer; Ray itself gives up after 60
+_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # Ray uses gRPC over HTTP/2: both sides begin with a SETTINGS frame, type 4
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
-_ELSE = "start one (ray start --head), give another --address, or none for a Ray of this machine's own"
+_ELSE = "start a cluster (ray start --head), give another --address, or none to start Ray on this machine"
 _AGAIN = "finished work is saved; run the same command to continue"
+_NEIGHBOURS = "put the modules of the recipe beside it, or install them on every node"
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where runs go.
+    """The Ray cluster to use, and the resources of a run.
 
-    address       that of a Ray cluster, or "auto" for the one of this node; None starts one on this machine.
-    gpus_per_run  a part of a GPU lets several runs share one; None is a whole one where there are any.
-    device        "cpu" leaves GPUs alone, "cuda" asks for them.
-    retries       how often a run is sent again because its worker was lost.
+    address       the address of a cluster, or "auto" for the one on this node; None starts one on this machine.
+    gpus_per_run  a fraction lets several runs share a GPU; None is one GPU if the cluster has any.
+    device        "cpu" uses no GPUs, "cuda" requires them.
+    retries       how often a run is sent again after its worker was lost.
     """
 
     address: str | None = None
@@ -70,172 +73,15 @@ class Cluster:
             raise ValueError(f"gpus_per_run={self.gpus_per_run} and device={self.device!r} contradict each other")
 
 
-@contextmanager
-def connected(cluster: Cluster) -> Iterator[Any]:
-    """Ray, connected; what it started goes down with us. It says little, and tells nobody that it was used."""
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()} if cluster.address is None else {}
-    watched = ended_with_us() if cluster.address is None else nullcontext()
-    with _interruptible(), watched, _environment({"RAY_USAGE_STATS_ENABLED": "0", **own}):
-        try:
-            ray: Any = import_module("ray")
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(f"ray is missing: {install('cluster')}", name="ray") from None
-        small = {"include_dashboard": False, "object_store_memory": _STORE} if cluster.address is None else {}
-        place = _found(cluster.address)
-        try:
-            with _told(place), _our_sigterm():
-                _require_answer(place)
-                ray.init(address=place or "local", log_to_driver=False, logging_level=logging.ERROR, **small)
-        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            why = (str(error) or type(error).__name__).splitlines()[0]
-            token = "; if it asks for a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN" if cluster.address else ""
-            raise TrainingError(f"no Ray at {place or 'this machine'}: {why}{token}") from None
-        try:
-            with redirect_stdout(sys.stderr):  # where Ray speaks of lost workers; ours is for results
-                yield ray
-        except ray.exceptions.RayTaskError:
-            raise  # a fault of ours, with the worker's traceback
-        except ray.exceptions.RayError as error:
-            raise TrainingError(f"Ray was lost ({type(error).__name__}); {_AGAIN}") from None
-        finally:
-            ray.shutdown()
-
-
-@cache
-def _token() -> str:
-    """Of this process: Ray remembers the first one that it was given."""
-    return uuid4().hex
-
-
-def _found(address: str | None) -> str | None:
-    """Where "auto" leads: to the Ray of this node, or to the last one that was started here, which may be gone."""
-    if address != "auto":
-        return address
-    try:
-        return str(import_module("ray._private.services").canonicalize_bootstrap_address(address))
-    except (ImportError, AttributeError):  # a Ray that keeps it elsewhere: it looks for itself, in its own time
-        return address
-    except ConnectionError:
-        raise TrainingError(f"no Ray runs on this node: {_ELSE}") from None
-
-
-@contextmanager
-def _told(address: str | None) -> Iterator[None]:
-    """Says whom we wait for, if it takes long."""
-    sentence = f"Ray at {address} is asked, and has not answered yet" if address else "a Ray is started on this machine"
-    timer = threading.Timer(_SILENCE, partial(print, sentence, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _require_answer(address: str | None) -> None:
-    """A sentence for a place where no Ray listens: Ray itself would look for minutes."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return
-    secret = os.environ.get("RAY_USE_TLS", "0") not in ("", "0")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as line:
-            line.sendall(b"" if secret else _HELLO)
-            answer = _SETTINGS if secret else line.recv(9)
-    except TimeoutError:
-        raise TrainingError(f"no Ray answers at {address}: nothing came in {_PATIENCE} seconds; {_ELSE}") from None
-    except OSError as error:
-        raise TrainingError(f"no Ray answers at {address}: {error.strerror or error}; {_ELSE}") from None
-    if answer[3:4] != _SETTINGS[3:4]:
-        raise TrainingError(f"no Ray answers at {address}: something else does; {_ELSE}")
-
-
-def watch(address: str) -> Callable[[], None]:
-    """What to call now and then: a TrainingError when the head of Ray has not answered for a while. Ray would end this
-    process a little later, in its own words."""
-    host, _, port = address.rpartition(":")
-    heard = asked = time.monotonic()
-
-    def look() -> None:
-        nonlocal heard, asked
-        now = time.monotonic()
-        if now - asked < _EVERY:
-            return
-        asked = now
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_EVERY).close()
-            heard = now
-        except OSError:
-            if now - heard > _LOST:
-                raise TrainingError(f"Ray's head at {address} was lost; {_AGAIN}") from None
-
-    return look
-
-
-@contextmanager
-def _environment(more: dict[str, str]) -> Iterator[None]:
-    """These variables, where the user has not set them, for Ray and what it starts."""
-    added = {name: value for name, value in more.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ray's calls end at a KeyboardInterrupt, at no other answer to Ctrl-C; the caller's answer is given after it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, before)
-        signal.raise_signal(signal.SIGINT)
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _our_sigterm() -> Iterator[None]:
-    """Ray takes SIGTERM for itself when it starts, and would leave without a word; the caller's answer stays."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    except SystemExit:  # Ray's answer
-        raise KeyboardInterrupt from None
-    finally:
-        with suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGTERM, before)
-
-
-_NEIGHBOURS = "put the modules of the recipe beside it, or install them on every node"
-_PAUSE = 0.2  # seconds between two looks into the mailbox
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What a worker is to do, and what it is called when it is lost."""
-
-    method: str
-    seed: int
-    run: Callable[[torch.device, Listener], object]
-
-
 def run_on_cluster(
     runner: Runner, cluster: Cluster, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
 ) -> list[Path]:
-    """Like Runner.run, every run on a worker of its own; what another process is at is left to it."""
+    """Run methods and seeds like `Runner.run`, each run in its own worker. Runs of other processes are skipped."""
     if world_size() > 1:
-        raise TrainingError("Ray starts processes of its own: start it without torchrun")
+        raise TrainingError("Ray starts its own processes: run the command without torchrun")
     wanted = runner.begin(methods, seeds)
     sent = replace(runner, out=runner.out.resolve(), store=runner.store and runner.store.resolve(), listen=_silent)
-    ends = time.time() + runner.deadline - time.monotonic()  # nodes have monotonic clocks of their own
+    ends = time.time() + runner.deadline - time.monotonic()  # monotonic clocks differ between nodes
     left = [(method.name, seed) for method, seed in wanted if not runner.is_finished(method, seed)]
     if left:
         with connected(cluster) as ray:
@@ -245,7 +91,7 @@ def run_on_cluster(
 
 
 def search_on_cluster(search: Search, cluster: Cluster) -> None:
-    """Like Search.run, by as many searchers at once as the cluster has room for."""
+    """Search like `Search.run`, with as many searches at once as the cluster has room for."""
     sent = replace(search, out=search.out.resolve(), listen=_silent)
     ends = time.time() + search.deadline - time.monotonic()
     with connected(cluster) as ray:
@@ -269,19 +115,28 @@ def _search(search: Search, ends: float, device: torch.device, listen: Listener)
 
 
 def _share(ray: Any, cluster: Cluster) -> dict[str, float]:
-    """What a run takes of the cluster: its part of a GPU and a core; or without a GPU, a core for each thread."""
+    """The resources of a run: its part of a GPU and one core, or without a GPU one core per thread."""
     there = ray.cluster_resources().get("GPU", 0)
     wanted = cluster.gpus_per_run
     gpus = (1 if there or cluster.device == "cuda" else 0) if wanted is None else wanted
     gpus = 0 if cluster.device == "cpu" else gpus
     if gpus > there:
-        raise TrainingError(f"a run asks for {gpus:g} GPU, and the cluster has {there:g}")
+        raise TrainingError(f"a run needs {gpus:g} GPU, but the cluster has {there:g}")
     most = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=1)
     return {"GPU": gpus, "CPU": 1 if gpus else max(1, min(torch.get_num_threads(), most))}
 
 
+@dataclass(frozen=True)
+class _Job:
+    """The work of a worker, and its name in messages."""
+
+    method: str
+    seed: int
+    run: Callable[[torch.device, Listener], object]
+
+
 def _work(ray: Any, jobs: Sequence[_Job], cluster: Cluster, share: dict[str, float], listen: Listener) -> None:
-    """All jobs to their ends; a job whose worker is lost is sent again. The first that fails ends them all."""
+    """Run all jobs. A job whose worker is lost is sent again; the first job that fails ends them all."""
     mailbox = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(_Mailbox).remote()
     task = ray.remote(num_cpus=share["CPU"], num_gpus=share["GPU"], max_retries=0)(_serve)
     here = {name: os.environ[name] for name in ("POISE_DATA",) if name in os.environ}
@@ -290,11 +145,11 @@ def _work(ray: Any, jobs: Sequence[_Job], cluster: Cluster, share: dict[str, flo
     def send(job: _Job) -> Any:
         try:
             return task.remote(partial(job.run, device), mailbox, torch.get_num_threads(), here)
-        except TypeError as error:  # of what no process can send to another, such as an open file
+        except TypeError as error:  # the recipe contains something that cannot be pickled, such as an open file
             why = str(error.__cause__ or error).splitlines()[0]
             raise TrainingError(f"the recipe cannot be sent to Ray's workers: {why}") from None
 
-    for module in neighbours():  # workers may not find them
+    for module in neighbours():  # workers may be unable to import them
         ray.cloudpickle.register_pickle_by_value(module)
     look = watch(ray.get_runtime_context().gcs_address)
     lost = dict.fromkeys(jobs, 0)
@@ -322,16 +177,16 @@ def _work(ray: Any, jobs: Sequence[_Job], cluster: Cluster, share: dict[str, flo
 
 
 class _Lost(Exception):
-    """A worker that is no more."""
+    """A worker was lost."""
 
 
 def _end(ray: Any, task: Any) -> Exception | None:
-    """None, or why a task could not end well."""
+    """The error of a task that ended, None if it succeeded."""
     try:
         found: Exception | None = ray.get(task)
     except ray.exceptions.RayTaskError as error:
         if not isinstance(error.cause, ray.exceptions.RaySystemError):
-            raise  # a fault of ours, with the worker's traceback
+            raise  # a bug in Poise: keep the worker's traceback
         why = str(error.cause).splitlines()[0].removeprefix("System error: ")
         raise TrainingError(f"a worker cannot read the recipe: {why}; {_NEIGHBOURS}") from None
     except ray.exceptions.RayError as error:
@@ -340,7 +195,7 @@ def _end(ray: Any, task: Any) -> Exception | None:
 
 
 def _serve(run: Callable[[Listener], object], mailbox: Any, threads: int, here: dict[str, str]) -> Exception | None:
-    """A job, in a worker, with the driver's threads and data folder; a failure with a sentence comes back as one."""
+    """Run a job in a worker, with the driver's number of threads and data folder; returns errors of known kinds."""
     os.environ.update(here)
     torch.set_num_threads(threads)
     last = [mailbox.put.remote()]
@@ -353,12 +208,12 @@ def _serve(run: Callable[[Listener], object], mailbox: Any, threads: int, here: 
     except (TrainingError, DataError, OSError, ModuleNotFoundError) as error:
         return error
     finally:
-        import_module("ray").get(last)  # events are heard before the end
+        import_module("ray").get(last)  # deliver all events before the task ends
     return None
 
 
 class _Mailbox:
-    """Events of all workers, in the order in which they came; an actor."""
+    """An actor that collects the events of all workers, in the order of their arrival."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -372,4 +227,153 @@ class _Mailbox:
 
 
 def _silent(event: Event) -> None:
-    """Nobody is told here; the worker has a listener of its own."""
+    """Ignore an event: in a worker, another listener is used."""
+
+
+@contextmanager
+def connected(cluster: Cluster) -> Iterator[Any]:
+    """Connect to Ray for the block. A Ray that is started here ends with the block or with this process.
+
+    Ray's usage statistics are off, and it logs errors only.
+    """
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()} if cluster.address is None else {}
+    watched = ended_with_us() if cluster.address is None else nullcontext()
+    with _interruptible(), watched, _environment({"RAY_USAGE_STATS_ENABLED": "0", **own}):
+        try:
+            ray: Any = import_module("ray")
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(f"ray is missing: {install('cluster')}", name="ray") from None
+        small = {"include_dashboard": False, "object_store_memory": _STORE} if cluster.address is None else {}
+        place = _found(cluster.address)
+        try:
+            with _waiting_message(place), _keep_sigterm():
+                _require_answer(place)
+                ray.init(address=place or "local", log_to_driver=False, logging_level=logging.ERROR, **small)
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            why = (str(error) or type(error).__name__).splitlines()[0]
+            token = "; if it asks for a token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN" if cluster.address else ""
+            raise TrainingError(f"cannot connect to Ray at {place or 'this machine'}: {why}{token}") from None
+        try:
+            with redirect_stdout(sys.stderr):  # Ray prints messages about lost workers; stdout is for results
+                yield ray
+        except ray.exceptions.RayTaskError:
+            raise  # a bug in Poise: keep the worker's traceback
+        except ray.exceptions.RayError as error:
+            raise TrainingError(f"lost the connection to Ray ({type(error).__name__}); {_AGAIN}") from None
+        finally:
+            ray.shutdown()
+
+
+@cache
+def _token() -> str:
+    """The token of this process: Ray keeps using the first one."""
+    return uuid4().hex
+
+
+def _found(address: str | None) -> str | None:
+    """Resolve "auto" to the Ray on this node, or to the last one started here, which may have ended."""
+    if address != "auto":
+        return address
+    try:
+        return str(import_module("ray._private.services").canonicalize_bootstrap_address(address))
+    except (ImportError, AttributeError):  # another version of Ray: let it resolve the address itself
+        return address
+    except ConnectionError:
+        raise TrainingError(f"no Ray is running on this node: {_ELSE}") from None
+
+
+@contextmanager
+def _waiting_message(address: str | None) -> Iterator[None]:
+    """Print what the block is waiting for if it takes longer than a few seconds."""
+    sentence = f"waiting for Ray at {address} to answer" if address else "starting Ray on this machine"
+    timer = threading.Timer(_SILENCE, partial(print, sentence, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _require_answer(address: str | None) -> None:
+    """Raise TrainingError if no Ray listens at an address: Ray itself would try for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    secret = os.environ.get("RAY_USE_TLS", "0") not in ("", "0")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as line:
+            line.sendall(b"" if secret else _HELLO)
+            answer = _SETTINGS if secret else line.recv(9)
+    except TimeoutError:
+        raise TrainingError(f"no Ray at {address}: no answer within {_PATIENCE} seconds; {_ELSE}") from None
+    except OSError as error:
+        raise TrainingError(f"no Ray at {address}: {error.strerror or error}; {_ELSE}") from None
+    if answer[3:4] != _SETTINGS[3:4]:
+        raise TrainingError(f"no Ray at {address}: another service answers; {_ELSE}")
+
+
+def watch(address: str) -> Callable[[], None]:
+    """A function to call regularly, which raises TrainingError when Ray's head has not answered for a while.
+
+    Ray itself would end this process a little later, with a message of its own.
+    """
+    host, _, port = address.rpartition(":")
+    heard = asked = time.monotonic()
+
+    def look() -> None:
+        nonlocal heard, asked
+        now = time.monotonic()
+        if now - asked < _EVERY:
+            return
+        asked = now
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_EVERY).close()
+            heard = now
+        except OSError:
+            if now - heard > _LOST:
+                raise TrainingError(f"lost the connection to Ray's head at {address}; {_AGAIN}") from None
+
+    return look
+
+
+@contextmanager
+def _environment(more: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for Ray and its processes, unless the user has set them."""
+    added = {name: value for name, value in more.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt, which ends Ray's calls; the caller's own handler runs afterwards."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, before)
+        signal.raise_signal(signal.SIGINT)
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _keep_sigterm() -> Iterator[None]:
+    """Keep the caller's SIGTERM handler: Ray installs its own when it starts, which exits without a message."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    except SystemExit:  # raised by Ray's handler
+        raise KeyboardInterrupt from None
+    finally:
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, before)

@@ -1,15 +1,12 @@
-"""A record: what a run came to, with all that decides it.
+"""Records of runs: results, recipe and environment, with the training log and the weights beside them.
 
-Where a run happened: commit, versions, device.
+    record.json         scores, log, recipe, commit, versions and device of a finished run
+    recipe.json         the recipe, written when the run begins: a folder holds runs of one recipe
+    log.jsonl           one line per epoch; TensorBoard files on request
+    model.safetensors   the tested weights, on request
 
-One recipe in each folder: runs that cannot stand in one table are refused.
-
-Weights beside a record: those that were tested, and no others.
-
-Another training of the same recipe, with the kernels of another day, gives other weights. So a finished run gets its
-own from the checkpoint that has its log, or none.
-
-Training logs: progress events, a JSON line per epoch, and TensorBoard on request.
+Training the same recipe again, on other hardware or versions, gives other weights. So a finished run gets its weights
+only from the checkpoint that has its log.
 """
 
 from __future__ import annotations
@@ -40,70 +37,39 @@ from poise.training.checkpoint import newest
 from poise.training.loop import Fit, Now
 
 Entry = dict[str, Any]
+RECIPE = "recipe.json"
+_WEIGHTS = "model.safetensors"
 
 
-@dataclass(frozen=True)
-class Event:
-    """A progress event: what the runner is doing ("training"), the run, and more in `detail`."""
-
-    method: str
-    seed: int
-    what: str
-    now: Now | None = None
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.what} {self.method} (seed {self.seed}){self.detail}"
-
-
-Listener = Callable[[Event], None]
-
-
-def notes(folder: Path, for_tensorboard: bool) -> Callable[[list[Entry]], None]:
-    """A function that writes the logs after an epoch."""
-    writers = [json_lines(folder), *([tensorboard(folder)] if for_tensorboard else [])]
-
-    def write(log: list[Entry]) -> None:
-        for each in writers:
-            each(log)
-
-    return write
-
-
-def json_lines(folder: Path) -> Callable[[list[Entry]], None]:
-    """A function that writes log.jsonl: all epochs so far when a run starts or continues, then one line each."""
-    path, written = folder / "log.jsonl", 0
-
-    def write(log: list[Entry]) -> None:
-        nonlocal written
-        with path.open("a" if written else "w") as stream:
-            stream.writelines(json.dumps(entry) + "\n" for entry in log[written:])
-        written = len(log)
-
-    return write
-
-
-def tensorboard(folder: Path) -> Callable[[list[Entry]], None]:
-    """A function that writes the last epoch's numbers for TensorBoard."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"TensorBoard is not installed: {install('tensorboard')}") from None
-    writer = SummaryWriter(str(folder / "tensorboard"))
-
-    def write(log: list[Entry]) -> None:
-        entry = log[-1]
-        numbers = {f"loss/{name}": value for name, value in entry["loss"].items()}
-        numbers |= {name: entry[name] for name in ("learning_rate", "validation") if name in entry}
-        for name, value in numbers.items():
-            writer.add_scalar(name, value, entry["epoch"])
-        writer.flush()
-
-    return write
+def record_of(
+    experiment: Experiment,
+    method: Method,
+    seed: int,
+    done: Fit,
+    tested: dict[str, Any],
+    device: torch.device,
+    started: datetime,
+) -> dict[str, Any]:
+    """The record of a run that was trained and tested."""
+    return {
+        "experiment": experiment.name,
+        "method": method.name,
+        "seed": seed,
+        "recipe": repr(experiment.recipe(method)),
+        **tested,
+        "log": done.log,
+        "trunk": {"epochs": done.trunk} if done.trunk else None,
+        "seconds": done.seconds,
+        "peak_memory": done.peak_memory,
+        **surroundings(device),
+        "engine": done.engine,
+        "started": started.isoformat(timespec="seconds"),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def surroundings(device: torch.device) -> dict[str, Any]:
-    """For the record."""
+    """Commit, versions and device, for the record."""
     return {
         "commit": _commit(),
         "version_of_poise": _version("poise"),
@@ -113,7 +79,7 @@ def surroundings(device: torch.device) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """That of the checkout this file lies in, with a + if the package differs from it; None for an installed one."""
+    """The commit of the checkout that contains this file, with a + if the package has changes; None if installed."""
     here = Path(__file__).parents[1]
     try:
         found = _git(here, "rev-parse", "--short", "HEAD")
@@ -143,13 +109,10 @@ def _threads() -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-RECIPE = "recipe.json"
-
-
 def mixing(folder: Path, recipes: dict[str, str]) -> None:
-    """A TrainingError if a run in the folder of an experiment, finished or begun, cannot stand in one table with these.
+    """Raise TrainingError if the folder of an experiment has a run that cannot be in one table with these.
 
-    recipes  by the folder of their method. Runs of other methods need the same task, network and plan.
+    recipes  {folder of the method: recipe}. Runs of other methods need the same task, network and plan.
     """
     for run in _runs(folder) if recipes else []:
         held, own = _recipe_of(run), recipes.get(run.parent.name)
@@ -170,7 +133,7 @@ def _runs(folder: Path) -> list[Path]:
 
 
 def _recipe_of(run: Path) -> str | None:
-    """That of its record or, where the record is damaged or not there yet, of the file beside it."""
+    """The recipe of a run, from its record or, if that is damaged or missing, from recipe.json."""
     with suppress(RecordError):
         return read_record(run / RECORD).recipe
     path = run / RECIPE
@@ -182,16 +145,13 @@ def _recipe_of(run: Path) -> str | None:
             return str(content["recipe"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
-    if not path.exists():  # but packed, as the runs are that were finished
+    if not path.exists():  # the run is packed, so it is finished
         return None
-    raise TrainingError(f"{path} is damaged: remove it, and the run continues from its checkpoint, if it has one")
-
-
-_WEIGHTS = "model.safetensors"
+    raise TrainingError(f"{path} is damaged: remove it to continue the run from its checkpoint, if it has one")
 
 
 def keep_weights(record: Path, model: nn.Module, network: Build) -> None:
-    """In half precision, 1.7 MB for ResNet-56."""
+    """Save the weights beside a record, in half precision: 1.7 MB for ResNet-56."""
     save_model(model, record.with_name(_WEIGHTS), network.name, **network.settings)
 
 
@@ -200,33 +160,69 @@ def has_weights(record: Path) -> bool:
 
 
 def can_get_weights(record: Path, log: list[Any], trained: Path) -> bool:
-    """Whether a finished run with this log has none, and the folder where it was trained still has the model."""
+    """Whether the weights beside a record are missing and the folder of its training still has them.
+
+    log  the log of the record, which the checkpoint must have.
+    """
     found = None if has_weights(record) else newest(trained, lambda sentence: None)
     return found is not None and bool(found.facts["log"] == log)
 
 
-def record_of(
-    experiment: Experiment,
-    method: Method,
-    seed: int,
-    done: Fit,
-    tested: dict[str, Any],
-    device: torch.device,
-    started: datetime,
-) -> dict[str, Any]:
-    """The record of a run that is trained and tested now."""
-    return {
-        "experiment": experiment.name,
-        "method": method.name,
-        "seed": seed,
-        "recipe": repr(experiment.recipe(method)),
-        **tested,
-        "log": done.log,
-        "trunk": {"epochs": done.trunk} if done.trunk else None,
-        "seconds": done.seconds,
-        "peak_memory": done.peak_memory,
-        **surroundings(device),
-        "engine": done.engine,
-        "started": started.isoformat(timespec="seconds"),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+@dataclass(frozen=True)
+class Event:
+    """A progress event of a run: `what` the runner is doing, such as "training", with more in `detail`."""
+
+    method: str
+    seed: int
+    what: str
+    now: Now | None = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.method} (seed {self.seed}){self.detail}"
+
+
+Listener = Callable[[Event], None]
+
+
+def notes(folder: Path, for_tensorboard: bool) -> Callable[[list[Entry]], None]:
+    """A function that writes the training logs after an epoch."""
+    writers = [json_lines(folder), *([tensorboard(folder)] if for_tensorboard else [])]
+
+    def write(log: list[Entry]) -> None:
+        for each in writers:
+            each(log)
+
+    return write
+
+
+def json_lines(folder: Path) -> Callable[[list[Entry]], None]:
+    """A function that writes log.jsonl: all epochs so far when a run starts or continues, then one line per epoch."""
+    path, written = folder / "log.jsonl", 0
+
+    def write(log: list[Entry]) -> None:
+        nonlocal written
+        with path.open("a" if written else "w") as stream:
+            stream.writelines(json.dumps(entry) + "\n" for entry in log[written:])
+        written = len(log)
+
+    return write
+
+
+def tensorboard(folder: Path) -> Callable[[list[Entry]], None]:
+    """A function that writes the numbers of the last epoch for TensorBoard."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(f"TensorBoard is not installed: {install('tensorboard')}") from None
+    writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def write(log: list[Entry]) -> None:
+        entry = log[-1]
+        numbers = {f"loss/{name}": value for name, value in entry["loss"].items()}
+        numbers |= {name: entry[name] for name in ("learning_rate", "validation") if name in entry}
+        for name, value in numbers.items():
+            writer.add_scalar(name, value, entry["epoch"])
+        writer.flush()
+
+    return write

@@ -1,12 +1,12 @@
-"""The search through a sweep: Optuna proposes, the runner runs, validation decides.
+"""Search through a sweep: Optuna proposes settings, the runner trains them, validation scores decide.
 
-    <out>/<experiment>/sweeps/<name>/sweep.json                          what is tried
+    <out>/<experiment>/sweeps/<name>/sweep.json                          the values to try
     <out>/<experiment>/sweeps/<name>/journal.log                         Optuna's journal, shared by all processes
     <out>/<experiment>/sweeps/<name>/trials/<digest>/trial.json          the values of a trial
-    <out>/<experiment>/sweeps/<name>/trials/<digest>/<method>/seed-00/   its runs, as ever
+    <out>/<experiment>/sweeps/<name>/trials/<digest>/<method>/seed-00/   its runs
 
-Trials are claimed one process at a time. A process that is gone leaves a claim that nobody holds: the next one goes on
-with its trial, from the runs and checkpoints on disk. No test set is touched.
+One process at a time claims a trial. If that process dies, its lock is released, and another process continues the
+trial from the runs and checkpoints on disk. Test sets are not used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import torch
 from poise.checks import require_choice
 from poise.errors import NotFinite, TrainingError
 from poise.io.json_files import RecordError, read_json, write_proved
-from poise.io.locks import alone, busy
+from poise.io.locks import try_lock, wait_lock
 from poise.io.packs import text_of
 from poise.records.recipe_text import differences
 from poise.records.sweeps import SWEEP, TRIAL, in_words, score_of
@@ -40,19 +40,19 @@ from poise.running.sweep import VALIDATION, Sweep
 
 Sampler: TypeAlias = Literal["grid", "tpe"]
 Labels: TypeAlias = dict[str, str]
-_REMEDY = "use another --out, or another --name for a file of yours"
-_PAUSE = 0.05  # seconds: trials are claimed in no time
-_PATIENCE = 100  # proposals in a row that were tried before, after which a sampler has nothing new to say
+_REMEDY = "use another --out, or another --name if the sweep is your own file"
+_PAUSE = 0.05  # seconds between attempts to lock: claiming a trial is quick
+_PATIENCE = 100  # repeated proposals in a row after which the search ends
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Tries the values of a sweep; several processes with the same folder share the work.
+    """Tries the values of a sweep. Several processes with the same folder share the work.
 
-    trials    settings to try at most; None tries all.
-    seeds     runs per trial; None takes the sweep's.
-    fleet     train the seeds of a trial as one model.
-    deadline  a time.monotonic() after which nothing more is begun.
+    trials    the most settings to try; None tries all.
+    seeds     runs per trial; None uses the sweep's.
+    fleet     train the seeds of a trial as one batched model.
+    deadline  the time.monotonic() after which no trial is started.
     """
 
     sweep: Sweep
@@ -75,14 +75,14 @@ class Search:
         return self.out / self.sweep.experiment.name / "sweeps" / self.name
 
     def run(self) -> None:
-        """Try until enough settings were begun, or time is over; those that another process is at are left to it."""
+        """Try settings until enough were started or the deadline has passed. Skips trials of other processes."""
         self._describe()
         self._require_scores()
         study = _study(self.folder / "journal.log", self._study_name, self.sampler, self.sweep.labels())
         while time.monotonic() < self.deadline:
-            with ExitStack() as held:
-                with alone(self.folder, _PAUSE):
-                    found = self._next(study, held)
+            with ExitStack() as locks:
+                with wait_lock(self.folder, _PAUSE):
+                    found = self._next(study, locks)
                 if found is None:
                     return
                 self._try(study, *found)
@@ -93,11 +93,11 @@ class Search:
 
     @property
     def _study_name(self) -> str:
-        """More seeds are another study of the same trials: what is on disk is not run again."""
+        """Another number of seeds is another study of the same trials; their finished runs are used again."""
         return f"{self.sampler}, {self._seeds} seeds"
 
     def _describe(self) -> None:
-        """sweep.json, or a TrainingError if there is one of another sweep."""
+        """Write sweep.json; raises TrainingError if the folder holds another sweep."""
         path, sweep = self.folder / SWEEP, self.sweep
         plain = (sweep.recipe, dict(sweep.choices), sweep.score)
         recipe = f"Sweep(recipe={plain[0]!r}, choices={plain[1]!r}, score={plain[2]!r})"
@@ -107,30 +107,33 @@ class Search:
             except (RecordError, KeyError):
                 raise TrainingError(f"{path} is damaged: remove it") from None
             if changed:
-                raise TrainingError(f"{path} is of another sweep (there, here): {'; '.join(changed)}; {_REMEDY}")
+                raise TrainingError(f"{path} describes another sweep (there, here): {'; '.join(changed)}; {_REMEDY}")
             return
         facts = {"name": self.name, "title": sweep.experiment.title, "method": sweep.method}
         scored = {"choices": sweep.labels(), "score": list(sweep.score)}
         write_proved(path, {**facts, **scored, "recipe": recipe})
 
     def _require_scores(self) -> None:
-        """Before anything is trained; what an experiment measures itself is known only when it has."""
+        """Raise TrainingError for unknown scores, before anything is trained.
+
+        If the experiment has measures of its own, their names are known only after a run.
+        """
         wanted = [name for name in self.sweep.score if name != VALIDATION]
         measured = self.sweep.experiment.measures is not None
         known = self.sweep.experiment.task().validations if wanted and not measured else {}
         for name in [] if measured else wanted:
             if name not in known:
-                raise TrainingError(f"score {name!r}: the task has {', '.join([VALIDATION, *known])}")
+                raise TrainingError(f"unknown score {name!r}: the task has {', '.join([VALIDATION, *known])}")
 
-    def _next(self, study: Any, held: ExitStack) -> tuple[int, Labels] | None:
-        """The number and values of a trial that is ours from now on; None when enough were begun."""
+    def _next(self, study: Any, locks: ExitStack) -> tuple[int, Labels] | None:
+        """Claim a trial and return its number and values; None when enough trials were started."""
         from optuna.trial import TrialState
 
         paths, begun = list(self.sweep.choices), []
         for trial in study.get_trials(deepcopy=False):
-            if set(trial.params) == set(paths):  # else its process was gone before it had any values
+            if set(trial.params) == set(paths):  # otherwise its process died before it had all values
                 labels = {path: trial.params[path] for path in paths}
-                if trial.state == TrialState.RUNNING and held.enter_context(busy(self._trial_folder(labels))):
+                if trial.state == TrialState.RUNNING and locks.enter_context(try_lock(self._trial_folder(labels))):
                     return trial.number, labels
                 begun += [labels] if labels not in begun else []
         enough = min(len(self.sweep), self.trials or len(self.sweep))
@@ -138,7 +141,7 @@ class Search:
             trial = study.ask()
             labels = {path: trial.suggest_categorical(path, known) for path, known in self.sweep.labels().items()}
             if labels not in begun:
-                held.enter_context(alone(self._trial_folder(labels), _PAUSE))
+                locks.enter_context(wait_lock(self._trial_folder(labels), _PAUSE))
                 return trial.number, labels
             _tell(study, trial.number, None)
         return None
@@ -152,7 +155,7 @@ class Search:
             write_proved(folder / TRIAL, {"values": labels, "failed": str(error)})
             _tell(study, number, None)
             return
-        if len(records) == self._seeds:  # else time was over, and the trial stays begun
+        if len(records) == self._seeds:  # otherwise the deadline has passed, and the trial can be continued
             _tell(study, number, fmean(self._score(json.loads(text_of(path))) for path in records))
 
     def _score(self, record: dict[str, Any]) -> float:
@@ -160,7 +163,7 @@ class Search:
             return score_of(record, self.sweep.score)
         except KeyError as error:
             there = ", ".join([VALIDATION, *record["scores"]])
-            raise TrainingError(f"score {error}: a run has {there}") from None
+            raise TrainingError(f"unknown score {error}: a run has {there}") from None
 
     def _records(self, labels: Labels) -> list[Path]:
         folder = self._trial_folder(labels)
@@ -187,7 +190,7 @@ def _study(journal: Path, name: str, sampler: Sampler, space: dict[str, list[str
     from optuna.storages.journal import JournalStorage
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with alone(journal.parent, _PAUSE):
+    with wait_lock(journal.parent, _PAUSE):
         try:
             storage = JournalStorage(Journal(journal))  # type: ignore[arg-type]
             study = optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
@@ -200,8 +203,8 @@ def _study(journal: Path, name: str, sampler: Sampler, space: dict[str, list[str
 
 
 def _tell(study: Any, number: int, score: float | None) -> None:
-    """The score of a trial; None for one that has none."""
+    """Report the score of a trial to Optuna; None if it failed or was proposed before."""
     from optuna.trial import TrialState
 
-    with suppress(RuntimeError):  # after its last trial, the grid would stop a loop of Optuna's own
+    with suppress(RuntimeError):  # after its last trial, the grid tries to stop Optuna's own loop
         study.tell(number, score, state=TrialState.FAIL if score is None else TrialState.COMPLETE)

@@ -1,4 +1,4 @@
-"""Sweeps: a method of an experiment, and lists of values for some of its fields.
+"""Sweeps: lists of values to try for some fields of a method.
 
     Sweep(EXPERIMENT, "FCL", {"objective.weight.peak": (1e-4, 1e-3), "objective.select.k": (128, 256)})
 
@@ -23,10 +23,10 @@ VALIDATION = "validation"
 
 @dataclass(frozen=True)
 class Sweep:
-    """The values to try.
+    """A method of an experiment, and the values to try.
 
     choices  {path: values}.
-    score    what decides, or several whose mean decides: "validation" or names of the task's validations, not tests.
+    score    the scores whose mean decides: "validation", or names of the task's validations (never tests).
     seeds    runs per trial.
     """
 
@@ -63,11 +63,11 @@ class Sweep:
         return replace(self, choices=ends, seeds=1)
 
     def labels(self) -> dict[str, list[str]]:
-        """The values as they are stored: by their repr."""
+        """The values as stored: {path: their reprs}."""
         return {path: [repr(value) for value in values] for path, values in self.choices.items()}
 
     def trial(self, name: str, labels: Mapping[str, str]) -> Experiment:
-        """The experiment with these values in its method, under its own name."""
+        """The experiment with these values, under its own name; {path: repr of the value}."""
         recipe = self.recipe
         for path, values in self.choices.items():
             recipe = replaced(recipe, path, next(value for value in values if repr(value) == labels[path]))
@@ -78,7 +78,7 @@ class Sweep:
 
 
 def replaced(recipe: Recipe, path: str, value: Any) -> Recipe:
-    """The recipe with another value at a path; ValueError, which names the existing fields, for an unknown path."""
+    """The recipe with another value at a path. For an unknown path, a ValueError names the existing fields."""
     start = path.split(".")[0]
     whole = f"method.{path}" if start in {field.name for field in fields(Method)} - {"name"} else path
     if start in ("method", "name"):

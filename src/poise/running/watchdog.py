@@ -1,8 +1,8 @@
-"""A process that outlives this one, even where it is killed outright, and ends the Ray that this one has started.
+"""A watchdog process that ends the Ray processes started by this one, even if this one is killed.
 
-Ray's processes are known by the files that they hold open: those of a session, whose name says when and by whom it was
-started. Their environment is no sign, since they write their titles over it. This file is run as a script, and imports
-nothing of Poise.
+It recognizes Ray's processes by their open files: the name of a session's folder contains its start time and the id of
+the process that started it. Their environment cannot be used, since they overwrite it with their titles. This file runs
+as a script and imports nothing of Poise.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from datetime import datetime
 from pathlib import Path
 
 _PROCESSES = Path("/proc")
-_LOOKS, _PAUSE = 200, 0.05  # seconds: a process may start another one while we look
+_ROUNDS, _PAUSE = 200, 0.05  # seconds: a process may start another one during a round
 
 
 @contextmanager
 def ended_with_us() -> Iterator[None]:
-    """A Ray that is started in this block ends with it, or with this process; only on Linux."""
+    """End a Ray that is started in this block when the block or this process ends; Linux only."""
     if not sys.platform.startswith("linux"):
         yield
         return
@@ -37,10 +37,10 @@ def ended_with_us() -> Iterator[None]:
 
 
 def _end_all(starter: str, since: str) -> None:
-    """Kill the processes of sessions that `starter` has begun after `since`, but not itself."""
-    for _ in range(_LOOKS):
+    """Kill the processes of sessions that `starter` has started after `since`, but not `starter` itself."""
+    for _ in range(_ROUNDS):
         others = [each for each in _PROCESSES.glob("[0-9]*") if each.name != starter]
-        found = [int(each.name) for each in others if any(_ours(each, starter, since))]
+        found = [int(each.name) for each in others if any(_in_session(each, starter, since))]
         for number in found:
             with suppress(OSError):
                 os.kill(number, signal.SIGKILL)
@@ -49,9 +49,9 @@ def _end_all(starter: str, since: str) -> None:
         time.sleep(_PAUSE)
 
 
-def _ours(process: Path, starter: str, since: str) -> Iterator[bool]:
-    """Whether its open files are of such a session, one by one."""
-    with suppress(OSError):  # another user's, or gone
+def _in_session(process: Path, starter: str, since: str) -> Iterator[bool]:
+    """For each open file of a process, whether it belongs to such a session."""
+    with suppress(OSError):  # another user's process, or it has ended
         for file in (process / "fd").iterdir():
             with suppress(OSError):
                 session = re.search(rf"/session_([-_\d]+)_{starter}/", os.readlink(file))
@@ -59,5 +59,5 @@ def _ours(process: Path, starter: str, since: str) -> Iterator[bool]:
 
 
 if __name__ == "__main__":
-    sys.stdin.buffer.read()  # ends with the process that could write
+    sys.stdin.buffer.read()  # returns when the process at the other end has ended
     _end_all(*sys.argv[1:])

@@ -1,15 +1,14 @@
-"""Who keeps the checkpoints of a run: after epochs, and between the stretches of long ones.
-
-Checkpoints: tensors as safetensors, everything else as JSON beside them; whole or not there, and never unpickled.
+"""Checkpoints of a run: tensors as safetensors, everything else as JSON beside them.
 
     checkpoint-0012.safetensors    weights, their average, statistics and the optimizer's state after epoch 12
-    checkpoint-0012.json           where the run stands, the digest of the tensors and a checksum of all this
-    checkpoint-0013-000400.*       the same after 400 batches of epoch 13, where an epoch is long
+    checkpoint-0012.json           the state of the run, the digest of the tensors and a checksum
+    checkpoint-0013-000400.*       the same after 400 batches of epoch 13, for long epochs
 
-The JSON is written last: a checkpoint without it does not count. The newest two are kept; one that is damaged is named,
-and the one before it is used.
+Files are written atomically and never unpickled. The JSON is written last: a checkpoint without it is ignored. The
+newest two are kept; if the last one is damaged, a warning names it and the one before it is used.
 
-The device memory that a training takes.
+`Keeper` decides when to write one: after epochs, and between the stretches of long ones. `Memory` measures the device
+memory that a training takes.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _KEPT = 2
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Tensors by name, and what the run had come to."""
+    """Tensors by name, and the state of the run as JSON values."""
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
@@ -56,10 +55,12 @@ def save(
     average: Average | None = None,
     batch: int = 0,
 ) -> None:
-    """Write the checkpoint of an epoch, or of a batch of the next one, and forget old ones; one without an optimizer is
-    to use, not to go on from."""
+    """Write a checkpoint after an epoch, or after a batch of the next one, and remove old ones.
+
+    optimizer  None saves final weights only, from which training cannot continue.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    sweep(folder)  # of what a killed run left half written
+    sweep(folder)  # remove what a killed run left unfinished
     path = folder / (
         f"checkpoint-{epoch + 1:04d}-{batch:06d}.safetensors" if batch else f"checkpoint-{epoch:04d}.safetensors"
     )
@@ -68,53 +69,53 @@ def save(
     _write(path, content)
     _write(path.with_suffix(".json"), meta.encode())
     here = _all(folder)
-    place = here.index(path.with_suffix(".json")) + 1  # a newer one was damaged, or this would have gone on from it
+    place = here.index(path.with_suffix(".json")) + 1  # newer ones are damaged: otherwise the run had continued there
     for old in [*here[: max(place - _KEPT, 0)], *here[place:]]:
         old.unlink(missing_ok=True)
         old.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether there is a whole one to go on from."""
+    """Whether a folder has an intact checkpoint to continue from."""
     return newest(folder, lambda sentence: None) is not None
 
 
 def last_name(folder: Path) -> str | None:
-    """What the last checkpoint of a folder is called."""
+    """The name of the last checkpoint of a folder."""
     return next((path.stem for path in reversed(_all(folder))), None)
 
 
 def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The last whole checkpoint of a folder; damaged ones are named to `warn`."""
+    """The last intact checkpoint of a folder; calls `warn` for each damaged one."""
     paths = _all(folder)
     for path in reversed(paths):
         try:
             return read(path)
         except TrainingError as error:
-            warn(f"{error}; {'there is none before it' if path == paths[0] else 'the one before it is used'}")
+            warn(f"{error}; {'there is no earlier one' if path == paths[0] else 'using the one before it'}")
     return None
 
 
 def read(path: Path) -> Checkpoint:
-    """The checkpoint whose JSON file this is."""
+    """Read the checkpoint with this JSON file; raises TrainingError if it is damaged."""
     tensors = path.with_suffix(".safetensors")
     try:
         facts = json.loads(regular(path).read_text())
         if not isinstance(facts, dict) or not is_proved(facts):
-            raise ValueError("its content is not that of its checksum")
+            raise ValueError("its checksum does not match its content")
         found = load_file(tensors) if facts.get("sha256") == _digest(tensors) else None
-    except Exception as error:  # whatever a damaged file makes a reader raise
+    except Exception as error:  # a reader may raise anything for a damaged file
         why = str(error) if type(error) is ValueError else type(error).__name__
         raise TrainingError(f"{path} is damaged ({why})") from None
     if found is None:
-        raise TrainingError(f"{path} is damaged (the tensors are not those it was written with)")
+        raise TrainingError(f"{path} is damaged (its digest does not match the tensors)")
     return Checkpoint(found, facts)
 
 
 def restore(
     checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, average: Average | None = None
 ) -> None:
-    """Put weights, their average and the optimizer's state back."""
+    """Load weights, their average and the optimizer's state from a checkpoint."""
     try:
         model.load_state_dict(weights_of(checkpoint))
     except RuntimeError as error:
@@ -123,13 +124,13 @@ def restore(
     for name, tensor in checkpoint.tensors.items():
         if name.startswith("optimizer/"):
             _, number, key = name.split("/")
-            states.setdefault(int(number), {})[key] = tensor.clone()  # an optimizer keeps what it is given
+            states.setdefault(int(number), {})[key] = tensor.clone()  # an optimizer keeps the tensors it is given
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
     for parameter, state in optimizer.state.items():
         for key, value in state.items():
             if value.numel() != 1 and value.shape != parameter.shape:
                 raise TrainingError("the checkpoint is of another optimizer: its state does not fit the weights")
-            if value.shape == parameter.shape:  # a fused step wants it laid out in memory as the weights are
+            if value.shape == parameter.shape:  # a fused step needs the memory layout of the weights
                 state[key] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
     if average is not None:
         held = _under("average/", checkpoint)
@@ -139,12 +140,12 @@ def restore(
 
 
 def weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """The model's own, by their names in it."""
+    """The model's weights by name."""
     return _under("model/", checkpoint)
 
 
 def final_weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """Those that a run is tested with: the average of the model's weights, where one is kept."""
+    """The weights that a run is tested with: their average, if the run has one."""
     return {**weights_of(checkpoint), **_under("average/", checkpoint)}
 
 
@@ -182,31 +183,15 @@ def _write(path: Path, content: bytes) -> None:
         raise TrainingError(f"{path} cannot be written ({why}): {stands}; {remedy}") from None
 
 
-class Memory:
-    """Its peak in bytes, the model included, above what was on the device before: data, test sets, other models."""
-
-    def __init__(self, model: nn.Module, device: torch.device, earlier: int | None = None) -> None:
-        """`earlier` is the peak of a run that this one goes on with."""
-        self._device, self._earlier = device, earlier
-        if device.type == "cuda":
-            own = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
-            self._before = torch.cuda.memory_allocated(device) - own
-            torch.cuda.reset_peak_memory_stats(device)
-
-    @property
-    def peak(self) -> int | None:
-        """So far; None on a CPU."""
-        if self._device.type != "cuda":
-            return self._earlier
-        return max(torch.cuda.max_memory_allocated(self._device) - self._before, self._earlier or 0)
-
-
 Entry = dict[str, Any]
 
 
 @dataclass(eq=False)
 class Keeper:
-    """Writes checkpoints of a run, where it has a folder for them; `began` is when it would have begun in one go."""
+    """Writes the checkpoints of a run, if it has a folder for them.
+
+    began  the time.monotonic() at which the run would have begun without interruptions.
+    """
 
     folder: Path | None
     model: nn.Module
@@ -228,8 +213,10 @@ class Keeper:
         return time.monotonic() - self._last >= self.every
 
     def keep(self, begun: Tensor | None = None) -> None:
-        """After an epoch, or with what an epoch that was begun has come to; asked for by all processes. Weights that
-        are not finite are not kept: the loss would be the next to be none."""
+        """Write a checkpoint after an epoch, or with the losses `begun` of an unfinished one; call in all processes.
+
+        Raises NotFinite instead of saving weights that are not finite.
+        """
         if not torch.stack([weight.isfinite().all() for weight in self.model.parameters()]).all():
             raise NotFinite(f"the weights are not finite after epoch {len(self.log)}: {self._remedy()}")
         damaged = union({str(path): why for path, why in self.data.damaged.items()})
@@ -243,7 +230,10 @@ class Keeper:
         self._last = time.monotonic()
 
     def between(self, engine: Engine, deadline: float, batch: int) -> None:
-        """Before a stretch of an epoch: a checkpoint if it is time, which the first process says; OutOfTime if over."""
+        """Before a stretch of an epoch: write a checkpoint if one is due; raises OutOfTime after the deadline.
+
+        The first process decides for all.
+        """
         over, due = share((time.monotonic() >= deadline, self.due))
         if over or due:
             begun = engine.so_far(batch)
@@ -254,7 +244,7 @@ class Keeper:
             raise out_of_time(f"batch {batch} of epoch {epoch}")
 
     def require_finite(self, parts: dict[str, Tensor]) -> None:
-        """NotFinite if a loss of this epoch [steps] or [steps, R] is not, with its step and part."""
+        """Raise NotFinite, with step and part, if a loss of this epoch [steps] or [steps, R] is not finite."""
         wrong = {name: found[0].tolist() for name, each in parts.items() if len(found := (~each.isfinite()).nonzero())}
         if wrong:
             name, (step, *place) = min(wrong.items(), key=lambda pair: pair[1][0])
@@ -266,6 +256,25 @@ class Keeper:
         return f"lower the learning rate or the weight; {f'{kept} is saved' if kept else 'there is no checkpoint yet'}"
 
 
+class Memory:
+    """Peak device memory of a training in bytes, with the model, but without data, test sets and other models."""
+
+    def __init__(self, model: nn.Module, device: torch.device, earlier: int | None = None) -> None:
+        """`earlier` is the peak before the run was interrupted."""
+        self._device, self._earlier = device, earlier
+        if device.type == "cuda":
+            own = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+            self._before = torch.cuda.memory_allocated(device) - own
+            torch.cuda.reset_peak_memory_stats(device)
+
+    @property
+    def peak(self) -> int | None:
+        """The peak so far; None on a CPU."""
+        if self._device.type != "cuda":
+            return self._earlier
+        return max(torch.cuda.max_memory_allocated(self._device) - self._before, self._earlier or 0)
+
+
 def order_of(data: Loader, epoch: int) -> str:
-    """A digest of the order in which an epoch visits the examples: other data, or in another form, have another."""
+    """A digest of the order in which an epoch visits the examples, to detect other data."""
     return sha256(data.batches(epoch).rows.cpu().numpy().tobytes()).hexdigest()

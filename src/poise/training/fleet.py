@@ -1,9 +1,9 @@
-"""A fleet: runs that differ in their seed and in the peak of lambda only, trained as one batched model.
+"""Fleets: runs that differ only in seed and peak of lambda, trained as one batched model.
 
     total = sum_r ( mean loss_r + weight_r * contrast_r ),   so that replica r gets the gradient of its own run
 
-Each run has the first weights and the order of the data that it would have alone; noise and augmentation are drawn for
-all of them together, so a run in a fleet equals the run alone in distribution, not bit by bit.
+Each run has the initial weights and the data order that it would have alone. Noise and augmentation are drawn for all
+runs together, so a run in a fleet equals the run alone in distribution, not bit by bit.
 
 Axes: N examples of each replica, R replicas; rows are laid out as in `poise.models.replicas`.
 """
@@ -27,7 +27,7 @@ from poise.tokens import Input
 
 @dataclass(frozen=True, eq=False)
 class FleetLoader(Resident):
-    """The batches of loaders that differ in their seed only, row by row in turns."""
+    """Combines loaders that differ only in their seed: the rows of a batch alternate between them."""
 
     loaders: tuple[DeviceLoader, ...]
 
@@ -41,7 +41,7 @@ class FleetLoader(Resident):
 
     @property
     def seed(self) -> int:
-        """That of the noise and the augmentation of all."""
+        """The seed of the noise and the augmentation of all replicas."""
         return self.loaders[0].seed
 
     @property
@@ -61,8 +61,12 @@ class FleetLoader(Resident):
 
 @dataclass(frozen=True, eq=False)
 class FleetObjective:
-    """The objective of Replicas: that of one, whose contrast is each replica's own; a weight with a peak of 1; and the
-    peaks of the replicas [R]."""
+    """The objective of Replicas.
+
+    of_one  the objective of one replica, with a contrast computed within each replica.
+    weight  the schedule of lambda with a peak of 1.
+    peaks   the peaks of the replicas [R].
+    """
 
     of_one: Any
     weight: Schedule
@@ -87,6 +91,33 @@ class FleetObjective:
         own = objective.loss(loss.logits, y).view(-1, len(self.peaks)).mean(0)
         parts = {name: part for name, part in loss.parts.items() if isinstance(part, Tensor) and part.ndim}
         return Loss(loss.total.expand(len(self.peaks)).sum(), {"xe": own, **parts}, loss.logits)
+
+
+def together(objectives: Sequence[Objective], device: torch.device) -> FleetObjective:
+    """One objective for all replicas; ValueError if they differ in more than the peak of a Ramp."""
+    first: Any = objectives[0]
+    if hasattr(first, "objective"):
+        raise ValueError(f"{type(first).__name__}, which wraps another objective, is not supported in fleets")
+    weights = [getattr(objective, "weight", Ramp(1.0)) for objective in objectives]
+    peaks = [weight.peak if isinstance(weight, Ramp) else 1.0 for weight in weights]
+    shape = replace(weights[0], peak=1.0) if isinstance(weights[0], Ramp) else weights[0]
+    if len({alike(objective) for objective in objectives}) > 1:
+        raise ValueError("a fleet needs objectives that differ in the peak of a Ramp only")
+    if hasattr(first, "contrast"):
+        first = replace(first, contrast=EachReplica(first.contrast, len(objectives)))
+    elif len(set(peaks)) > 1:
+        raise ValueError(
+            f"{type(first).__name__} needs the same weight in a whole fleet, got peaks {sorted(set(peaks))}"
+        )
+    return FleetObjective(first, shape, torch.tensor(peaks, device=device))
+
+
+def alike(objective: Any) -> str:
+    """A key that is equal for objectives that fit in one fleet: the repr, without the peak of lambda of a contrast."""
+    weight = getattr(objective, "weight", None)
+    if hasattr(objective, "contrast") and isinstance(weight, Ramp):
+        return repr(replace(objective, weight=replace(weight, peak=1.0)))
+    return repr(objective)
 
 
 @dataclass(frozen=True)
@@ -114,30 +145,3 @@ class EachReplica:
 
         losses: Tensor = torch.vmap(one, in_dims=1)(*(row.view(-1, self.count, *row.shape[1:]) for row in rows))
         return losses
-
-
-def together(objectives: Sequence[Objective], device: torch.device) -> FleetObjective:
-    """One objective for all replicas; ValueError if they differ in more than the peak of a Ramp."""
-    first: Any = objectives[0]
-    if hasattr(first, "objective"):
-        raise ValueError(f"{type(first).__name__}, which wraps another objective, is not supported in fleets")
-    weights = [getattr(objective, "weight", Ramp(1.0)) for objective in objectives]
-    peaks = [weight.peak if isinstance(weight, Ramp) else 1.0 for weight in weights]
-    shape = replace(weights[0], peak=1.0) if isinstance(weights[0], Ramp) else weights[0]
-    if len({alike(objective) for objective in objectives}) > 1:
-        raise ValueError("a fleet needs objectives that differ in the peak of a Ramp only")
-    if hasattr(first, "contrast"):
-        first = replace(first, contrast=EachReplica(first.contrast, len(objectives)))
-    elif len(set(peaks)) > 1:
-        raise ValueError(
-            f"{type(first).__name__} needs the same weight in a whole fleet, got peaks {sorted(set(peaks))}"
-        )
-    return FleetObjective(first, shape, torch.tensor(peaks, device=device))
-
-
-def alike(objective: Any) -> str:
-    """What the objectives of a fleet have in common: everything but the peak of lambda, where there is a contrast."""
-    weight = getattr(objective, "weight", None)
-    if hasattr(objective, "contrast") and isinstance(weight, Ramp):
-        return repr(replace(objective, weight=replace(weight, peak=1.0)))
-    return repr(objective)

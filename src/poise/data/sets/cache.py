@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
 from poise.io.files import regular
@@ -76,6 +77,7 @@ def _read_header(start: bytes, size: int) -> _Header:
 
 
 Item: TypeAlias = "np.ndarray | bytes"
+_POLL = 0.1  # seconds between two attempts to lock a set
 _COMPARED: set[tuple[Path, int]] = set()  # files, and when they were changed last
 
 
@@ -223,24 +225,24 @@ def digest(value: Item) -> str:
 
 @contextmanager
 def lock(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """One process at a time; the others wait, and say so. The system takes the lock back from a process that dies."""
+    """Lock a set for the block; calls `waiting` once if another process holds the lock.
+
+    The operating system releases the lock of a process that ends, however it ends.
+    """
+    held = FileLock(root() / f".{name}.lock", poll_interval=_POLL)
     with writing(root()):
         root().mkdir(parents=True, exist_ok=True)
-        handle = (root() / f".{name}.lock").open("w")
-    with handle:
         try:
-            import fcntl
-        except ImportError:  # Windows: two processes may both work; the last step is atomic all the same
-            yield
-            return
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            held.acquire(blocking=False)
+        except Timeout:
             waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            held.acquire()
+    try:
         with writing(root()):
             _mend(name)
         yield
+    finally:
+        held.release()
 
 
 @contextmanager
