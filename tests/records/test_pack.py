@@ -14,7 +14,7 @@ from fake_records import cifar, mnist, mnist_record, path_of
 from poise.errors import RecordError
 from poise.io import packs
 from poise.io.json_files import read_json, write_json, write_proved
-from poise.io.locks import waited_for
+from poise.io.locks import wait_lock_alone
 from poise.io.packs import PACK, documents, is_there, text_of
 from poise.records import pack as packing
 from poise.records.pack import pack
@@ -364,7 +364,7 @@ def test_a_run_that_a_process_is_at_stays(tmp_path: Path) -> None:
 def test_one_process_packs_after_the_other(tmp_path: Path) -> None:
     home, done = mnist(tmp_path, seeds=2), []
     other = Thread(target=lambda: done.extend(pack(home)))
-    with waited_for(home):
+    with wait_lock_alone(home):
         other.start()
         other.join(0.2)
         assert other.is_alive() and len(list(home.rglob("record.json"))) == 6

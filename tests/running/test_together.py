@@ -104,7 +104,7 @@ def part_of(experiment: Experiment, out: Path, epochs: int) -> Path:
     return shared_folder(out / "models", experiment, (beginning(experiment.methods[0]), epochs), 0)
 
 
-def test_what_another_process_is_at_is_waited_for_and_the_rest_goes_on(out: Path) -> None:
+def test_what_another_process_is_at_is_wait_lock_alone_and_the_rest_goes_on(out: Path) -> None:
     experiment, heard = parting(("FCL", 2), ("CL+Gaussian", 4)), queue.SimpleQueue[Event]()
     augmented = next(each for each in tiny(noisy_cifar.table).methods if each.name == "PG+XE")
     experiment = dataclasses.replace(experiment, methods=(*experiment.methods, augmented))
