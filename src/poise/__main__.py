@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from poise.checks import install
-from poise.cli.stopping import INTERRUPTED, ended_like_ctrl_c
+from poise.cli.stopping import INTERRUPTED, termination_as_ctrl_c
 
 
 class Interrupted(BaseException):
@@ -20,7 +20,7 @@ class Interrupted(BaseException):
 def main() -> None:
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     signal.signal(signal.SIGINT, _Interrupt())
-    with ended_like_ctrl_c():
+    with termination_as_ctrl_c():
         try:
             _run()
         except (Interrupted, KeyboardInterrupt):  # the latter from a library that answers Ctrl-C while it is imported

@@ -15,7 +15,7 @@ from poise.auditing.compare import compare
 from poise.auditing.conditions import read_condition
 from poise.auditing.inputs.examples import batches as read
 from poise.auditing.inputs.examples import kind_of, sample_size
-from poise.auditing.verdict import confusions, in_a_ring
+from poise.auditing.verdict import confusions, in_a_cycle
 from poise.io.json_files import RecordError
 from poise.reporting.audit_files import load_audit
 
@@ -238,9 +238,9 @@ def test_a_class_that_is_taken_for_another() -> None:
 def test_labels_in_another_order_than_the_model_s_are_no_blindness() -> None:
     """Two or three classes swapped in a ring; a class that is taken for one of them, or a chain, is no ring."""
     labels = np.repeat([0, 1, 2, 3, 4], 20)
-    ring = in_a_ring(confusions(labels, np.repeat([1, 2, 0, 0, 4], 20)))
+    ring = in_a_cycle(confusions(labels, np.repeat([1, 2, 0, 0, 4], 20)))
     assert sorted((each.label, each.taken_for) for each in ring) == [(0, 1), (1, 2), (2, 0)]
-    assert in_a_ring(confusions(labels, np.repeat([1, 2, 2, 2, 4], 20))) == []
+    assert in_a_cycle(confusions(labels, np.repeat([1, 2, 2, 2, 4], 20))) == []
 
     network, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)), torch.eye(4).repeat(25, 1)
     with torch.no_grad():

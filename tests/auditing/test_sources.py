@@ -19,7 +19,7 @@ from tiny_cifar import drawn_cifar
 import poise
 from poise.auditing.inputs.classifiers import Unscaled
 from poise.auditing.inputs.examples import read_rows
-from poise.auditing.inputs.fitting import in_classes_of, lines_of, sample
+from poise.auditing.inputs.fitting import match_classes, read_lines, sample
 from poise.auditing.inputs.images import open_pictures
 from poise.auditing.inputs.models import Loaded, load_model
 from poise.auditing.inputs.texts import open_texts, open_tokenizer
@@ -302,14 +302,14 @@ def test_a_folder_of_class_folders(tmp_path: Path) -> None:
     found = open_pictures(str(photos(tmp_path / "photos")), None, None, 32)
     (batch,) = found.batches([5, 0])
     assert batch.x.shape == (2, 3, 32, 32) and batch.y.tolist() == [1, 0] and float(batch.x.max()) <= 1
-    assert in_classes_of(found, ["bird", "dog", "cat"], 3).labels.tolist() == [2, 2, 2, 1, 1, 1]
-    assert in_classes_of(found, [], 2).labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert match_classes(found, ["bird", "dog", "cat"], 3).labels.tolist() == [2, 2, 2, 1, 1, 1]
+    assert match_classes(found, [], 2).labels.tolist() == [0, 0, 0, 1, 1, 1]
     with pytest.raises(AuditError, match="2 class folders"):
-        in_classes_of(found, [], 10)
+        match_classes(found, [], 10)
     with pytest.raises(AuditError, match="1 class folder, the model 10 classes"):
-        in_classes_of(replace(found, classes=["cat"], labels=found.labels * 0), [], 10)
+        match_classes(replace(found, classes=["cat"], labels=found.labels * 0), [], 10)
     with pytest.raises(AuditError, match="3 names of classes"):
-        in_classes_of(found, ["a", "b", "c"], 2)
+        match_classes(found, ["a", "b", "c"], 2)
     assert batch.sources == ["dog/2.png", "cat/0.png"]
 
 
@@ -318,11 +318,11 @@ def test_cifar_classes_have_their_names_unless_others_are_given(
 ) -> None:
     drawn_cifar(tmp_path, monkeypatch)
     found = open_pictures("cifar10", None, None, None)
-    assert in_classes_of(found, [], 10).classes[3] == "cat"
+    assert match_classes(found, [], 10).classes[3] == "cat"
     letters = list("abcdefghij")
-    assert in_classes_of(found, letters, 10).classes == letters
-    assert in_classes_of(found, [], 12).classes[3] == "3"  # another model's classes
-    assert (in_classes_of(found, [], 10).labels == found.labels).all()
+    assert match_classes(found, letters, 10).classes == letters
+    assert match_classes(found, [], 12).classes[3] == "3"  # another model's classes
+    assert (match_classes(found, [], 10).labels == found.labels).all()
 
 
 def test_a_damaged_picture_is_left_out_and_named(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_pipes_in_place_of_what_an_audit_reads_are_named(tmp_path: Path) -> None
             lambda: load_weights(tmp_path / "a.safetensors", trust=False),
             lambda: load_weights(tmp_path / "a.pt", trust=True),
             lambda: read_rows(tmp_path / "a.tsv"),
-            lambda: lines_of(tmp_path / "names"),
+            lambda: read_lines(tmp_path / "names"),
             lambda: open_tokenizer(tmp_path / "names", 128),
             lambda: model(str(tmp_path / "a.safetensors")),
         ):

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.auditing.design import PROBES, Plan, Wanted, make_plan
+from poise.auditing.design import PROBES, AuditPlan, AuditSettings, make_plan
 from poise.auditing.inputs.classifiers import as_classifier, precision_note
 from poise.auditing.inputs.examples import Batch, batches, kind_of, sample_size
-from poise.auditing.measure import Collected, measured
-from poise.auditing.result import Audit, Names, summed_up
+from poise.auditing.measure import Collected, measure
+from poise.auditing.result import Audit, Names, build_audit
 from poise.checks import require_part, require_several, require_whole
 from poise.classifier import Classifier, check_batch, evaluating
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
@@ -64,20 +64,20 @@ def audit(
     """
     begin = time.perf_counter()
     _check_settings(loader, utility, sensitivity, seed, memory, names, progress)
-    classifier, device = _seen_as(model, head)
+    classifier, device = _as_classifier(model, head)
     if examples is not None:
         require_whole("examples", examples, least=2)
     flow = batches(loader, device, examples)
-    first = _first(flow, classifier)
+    first = _first_batch(flow, classifier)
     limit = sample_size(kind_of(first.x), device) if examples is None else examples
     memory = memory or _MEMORY.get(device.type, 2**28)
-    wanted = Wanted(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
-    plan = make_plan(classifier, first.x, wanted)
+    settings = AuditSettings(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
+    plan = make_plan(classifier, first.x, settings)
     if note := precision_note(model):  # type: ignore[arg-type]
         plan = replace(plan, notes=(*plan.notes, note))
     collected, complete = _collect(classifier, chain([first], flow), plan, limit, progress)
     seconds = time.perf_counter() - begin
-    return summed_up(classifier, collected, plan, _named(names or Names(), model), complete, seconds)
+    return build_audit(classifier, collected, plan, _with_model_name(names or Names(), model), complete, seconds)
 
 
 def _check_settings(
@@ -97,11 +97,11 @@ def _check_settings(
             require_part(name, part)
 
 
-def _named(names: Names, model: object) -> Names:
+def _with_model_name(names: Names, model: object) -> Names:
     return names if names.model else replace(names, model=type(model).__name__)
 
 
-def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
+def _as_classifier(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
     """embed and head of the model, and where its weights are."""
     whole = getattr(model, "_orig_mod", model)  # of torch.compile
     if isinstance(head, str) and isinstance(whole, nn.Module) and not hasattr(whole, head):
@@ -110,7 +110,7 @@ def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifie
     return classifier, next((p.device for p in classifier.parameters()), torch.device("cpu"))
 
 
-def _first(flow: Iterator[Batch], model: Classifier) -> Batch:
+def _first_batch(flow: Iterator[Batch], model: Classifier) -> Batch:
     first = next(flow, None)
     if first is None:
         raise ValueError("the loader gave no examples")
@@ -125,12 +125,12 @@ def _first(flow: Iterator[Batch], model: Classifier) -> Batch:
 
 
 def _collect(
-    model: Classifier, flow: Iterable[Batch], plan: Plan, limit: int, progress: Progress | None
+    model: Classifier, flow: Iterable[Batch], plan: AuditPlan, limit: int, progress: Progress | None
 ) -> tuple[Collected, bool]:
     collected = Collected(plan.middle)
     try:
         for batch in flow:
-            for part in measured(model, batch, len(collected), plan):
+            for part in measure(model, batch, len(collected), plan):
                 collected.add(part)
                 if progress is not None:
                     progress("examples", len(collected), limit)

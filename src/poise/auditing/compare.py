@@ -31,8 +31,8 @@ class Comparison:
         lines = [summary(self.one.facts), "", summary(self.other.facts), "", "the second minus the first"]
         for name, gap in self.differences.items():
             span = "" if gap["low"] is None else f"   {gap['low']:+.3f} to {gap['high']:+.3f}"
-            told = "" if gap["holm"] is None else f"   {_probability(gap['holm'])}{' *' if gap['significant'] else ''}"
-            lines.append(f"{name.replace('_', ' '):30}{gap['mean']:+8.3f}{span}{told}")
+            test = "" if gap["holm"] is None else f"   {_probability(gap['holm'])}{' *' if gap['significant'] else ''}"
+            lines.append(f"{name.replace('_', ' '):30}{gap['mean']:+8.3f}{span}{test}")
         return "\n".join(lines)
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 from poise.auditing.statistics.numbers import not_measured
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, UNDECIDED
 
-_WAYS: dict[str, Callable[[float, float], bool]] = {
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -33,7 +33,7 @@ class Condition:
     text: str
     name: str
     end: str = "value"
-    way: str = ""
+    comparison: str = ""
     bound: float = 0.0
     verdict: str = ""
 
@@ -46,7 +46,7 @@ class Condition:
         held = facts["numbers"][self.name][self.end]
         if held is None:
             raise ValueError(f"{self.name!r} is not known: too few examples")
-        return _WAYS[self.way](float(held), self.bound)
+        return _OPERATORS[self.comparison](float(held), self.bound)
 
 
 def require_measured(conditions: Sequence[Condition], names: Sequence[str]) -> None:

@@ -42,7 +42,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class AuditPlan:
     """making    the corruptions, or None for inputs that are no pictures.
 
     notes     what was left out, in words.
@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class AuditSettings:
     """The settings of an audit, as the user gave them."""
 
     utility: Utility | None = None
@@ -77,25 +77,25 @@ class Wanted:
     memory: int = 2**28
 
 
-def make_plan(model: Classifier, x: Input, wanted: Wanted) -> Plan:
+def make_plan(model: Classifier, x: Input, settings: AuditSettings) -> AuditPlan:
     """The plan for inputs like x; a ValueError or TypeError for settings that do not go with them."""
-    memory, strengths = wanted.memory, wanted.strengths
+    memory, strengths = settings.memory, settings.strengths
     _check_strengths(strengths)
-    chosen(wanted.corruptions, wanted.severities)
+    select_corruptions(settings.corruptions, settings.severities)
     making: Making | None = None
     notes: tuple[str, ...] = ()
     if isinstance(x, Tokens):
-        utility = wanted.utility or RemovalUtility(memory=memory)
-        sensitivity = wanted.sensitivity or RemovalSensitivity(memory=memory)
+        utility = settings.utility or RemovalUtility(memory=memory)
+        sensitivity = settings.sensitivity or RemovalSensitivity(memory=memory)
         steps = tuple(Step(f, TopBottomFraction(f), Remove()) for f in strengths or FRACTIONS)
     else:
-        utility = wanted.utility or GradientUtility()
+        utility = settings.utility or GradientUtility()
         utility.check(x)
-        sensitivity = _cheapest(model, x, wanted.sensitivity or JacobianSensitivity(wanted.probes, memory=memory))
-        steps = tuple(Step(s, TopBottomFraction(wanted.fraction), Gaussian(s)) for s in strengths or SIGMAS)
-        making, notes = _making(x, wanted.corruptions, wanted.severities, wanted.seed)
+        sensitivity = _cheapest(model, x, settings.sensitivity or JacobianSensitivity(settings.probes, memory=memory))
+        steps = tuple(Step(s, TopBottomFraction(settings.fraction), Gaussian(s)) for s in strengths or SIGMAS)
+        making, notes = _making(x, settings.corruptions, settings.severities, settings.seed)
     utility.check(x)
-    return Plan(utility, sensitivity, steps, making, wanted.seed, memory, notes)
+    return AuditPlan(utility, sensitivity, steps, making, settings.seed, memory, notes)
 
 
 def _check_strengths(strengths: tuple[float, ...] | None) -> None:
@@ -123,10 +123,10 @@ def _cheapest(model: Classifier, x: torch.Tensor, sensitivity: Any) -> Any:
 def _making(
     x: torch.Tensor, corruptions: str | Iterable[str], severities: Iterable[int] | None, seed: int
 ) -> tuple[Making | None, tuple[str, ...]]:
-    names, levels = chosen(corruptions, severities)
+    names, levels = select_corruptions(corruptions, severities)
     if not names:
         return None, ()
-    if reason := why_not(tuple(x.shape[1:])):
+    if reason := corruption_problem(tuple(x.shape[1:])):
         return None, (reason,)
     low, high = float(x.min()), float(x.max())
     if low < 0 or high > 1:
@@ -142,14 +142,14 @@ def _making(
     return making, ()
 
 
-def why_not(shape: tuple[int, ...]) -> str:
+def corruption_problem(shape: tuple[int, ...]) -> str:
     """Why examples of this shape cannot be corrupted; "" where they can."""
     if len(shape) != 3 or shape[0] not in (1, 3):
         return f"no corruptions: they are made for pictures [3, H, W], and an example is {list(shape)}"
     return "" if min(shape[1:]) >= _LEAST else f"no corruptions: pictures must be {_LEAST} pixels high and wide or more"
 
 
-def chosen(
+def select_corruptions(
     corruptions: str | Iterable[str], severities: Iterable[int] | None
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Names and severities of "fast" (one of each group, three severities), "all" (19 x 5), "none", or a list."""

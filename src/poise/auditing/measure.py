@@ -37,7 +37,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from poise.auditing.design import Plan, Step
+from poise.auditing.design import AuditPlan, Step
 from poise.auditing.inputs.examples import Batch
 from poise.classifier import Classifier, evaluating
 from poise.corruptions.corrupt import Making
@@ -110,7 +110,7 @@ _MOST = 256  # examples at once, however small
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredChunk:
     """rows  {name: one entry per example}; u and s are there for pictures and strips, [B, *D]."""
 
     batch: Batch
@@ -119,7 +119,7 @@ class Measured:
     s: Tensor
 
 
-def measured(model: Classifier, batch: Batch, first: int, plan: Plan) -> Iterator[Measured]:
+def measure(model: Classifier, batch: Batch, first: int, plan: AuditPlan) -> Iterator[MeasuredChunk]:
     """The batch in chunks that fit into the plan's memory; `first` is the number of its first example."""
     with evaluating(model):
         size = min(_MOST, rows_within(plan.memory, model, model.embed, batch.x, "embedding"))
@@ -128,7 +128,7 @@ def measured(model: Classifier, batch: Batch, first: int, plan: Plan) -> Iterato
             yield _measure(model, part, range(first + start, first + start + len(part)), plan)
 
 
-def _measure(model: Classifier, batch: Batch, ids: range, plan: Plan) -> Measured:
+def _measure(model: Classifier, batch: Batch, ids: range, plan: AuditPlan) -> MeasuredChunk:
     x, y = batch.x, batch.y
     z, logits = _run(model, x)
     if not logits.isfinite().all():
@@ -140,7 +140,7 @@ def _measure(model: Classifier, batch: Batch, ids: range, plan: Plan) -> Measure
     rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_sensitivity": units(s)}
     if plan.making is not None:
         rows |= _corrupted(model, cast(Tensor, x), y, ids, plan.making)
-    return Measured(batch, {name: _numpy(value) for name, value in rows.items()}, u, s)
+    return MeasuredChunk(batch, {name: _numpy(value) for name, value in rows.items()}, u, s)
 
 
 @torch.no_grad()
@@ -151,7 +151,7 @@ def _run(model: Classifier, x: Input) -> tuple[Tensor, Tensor]:
     return z.flatten(1).float(), logits.float()
 
 
-def _utility(model: Classifier, batch: Batch, plan: Plan) -> Tensor:
+def _utility(model: Classifier, batch: Batch, plan: AuditPlan) -> Tensor:
     """By the plan; a utility that the user brought with the batch goes before it."""
     if batch.given is None:
         return plan.utility(model, batch.x, batch.y)
@@ -160,7 +160,7 @@ def _utility(model: Classifier, batch: Batch, plan: Plan) -> Tensor:
     return given if valid is None else given.where(valid, 0)
 
 
-def _sensitivity(model: Classifier, x: Input, ids: range, plan: Plan) -> tuple[Tensor, tuple[Tensor, ...]]:
+def _sensitivity(model: Classifier, x: Input, ids: range, plan: AuditPlan) -> tuple[Tensor, tuple[Tensor, ...]]:
     """s [B, *D], and two independent halves of it where it comes from probes."""
     way = plan.sensitivity
     if not isinstance(way, JacobianSensitivity) or way.probes is None:
@@ -183,7 +183,7 @@ def _ranked(u: Tensor, s: Tensor, halves: tuple[Tensor, ...], valid: Tensor | No
 
 
 def _perturbed(
-    model: Classifier, batch: Batch, z: Tensor, u: Tensor, s: Tensor, ids: range, plan: Plan
+    model: Classifier, batch: Batch, z: Tensor, u: Tensor, s: Tensor, ids: range, plan: AuditPlan
 ) -> dict[str, Any]:
     """Shifts and hits [B, K] of all sides, and the overlap of the first selection with that of s."""
     x, valid = batch.x, valid_features(batch.x)
@@ -194,7 +194,7 @@ def _perturbed(
         if number == 0:
             top = step.select(s.to(u.dtype), valid, generator)[1]
             agreed = overlap(high, top)
-        any_of_them = step.select(_lots(u, ids, plan.seed), valid, generator)[0]
+        any_of_them = step.select(_random_utility(u, ids, plan.seed), valid, generator)[0]
         for side, chosen in zip(SIDES, (low, high, any_of_them), strict=True):
             moved = _moved(step, x, chosen, ids, number, plan.seed)
             there, logits = _run(model, moved)
@@ -204,7 +204,7 @@ def _perturbed(
     return {"top_overlap": agreed, **{name: torch.stack(values, 1) for name, values in found.items()}}
 
 
-def _lots(u: Tensor, ids: range, seed: int) -> Tensor:
+def _random_utility(u: Tensor, ids: range, seed: int) -> Tensor:
     """Random numbers in place of utilities, every example with its own."""
     generator = torch.Generator(u.device)
     return torch.stack(
@@ -256,7 +256,7 @@ BRITTLE, OVER_ROBUST, CLASS = "most brittle", "most over-robust", "follows utili
 
 
 @dataclass(frozen=True, eq=False)
-class Example:
+class NotableExample:
     """x, u and s of one example: a tensor [*D]; of a sentence the ids, u and s of its tokens [T], special ones too."""
 
     number: int
@@ -270,9 +270,9 @@ class Example:
 class Showcase:
     """Keeps the first `EACH` of every order, and one example of each of the first `CLASSES` classes."""
 
-    kept: dict[str, list[tuple[float, Example]]] = field(default_factory=dict)
+    kept: dict[str, list[tuple[float, NotableExample]]] = field(default_factory=dict)
 
-    def look(self, found: Measured, first: int, middle: int) -> None:
+    def look(self, found: MeasuredChunk, first: int, middle: int) -> None:
         """Offer all examples of a chunk."""
         rows = found.rows
         near, far = (rows[f"{side}_shift"][:, middle] for side in ("near", "far"))
@@ -283,10 +283,10 @@ class Showcase:
             if label in self.kept or sum(name.startswith(CLASS) for name in self.kept) < CLASSES:
                 self._offer(label, float(rows["rank_correlation"][row]), found, row, first + row, 1)
 
-    def chosen(self, near_gain: np.ndarray) -> list[tuple[str, Example]]:
+    def chosen(self, near_gain: np.ndarray) -> list[tuple[str, NotableExample]]:
         """Each example once, with why it was chosen; near_gain [N] of all examples that came by."""
         names = [BRITTLE, OVER_ROBUST, *sorted(n for n in self.kept if n.startswith(CLASS))]
-        pairs: list[tuple[str, Example]] = []
+        pairs: list[tuple[str, NotableExample]] = []
         for name in names:
             for _, example in self.kept.get(name, []):
                 if name == BRITTLE and not near_gain[example.number] >= LEAST_GAIN:
@@ -295,23 +295,23 @@ class Showcase:
                     pairs.append((name.partition(":")[0], example))
         return pairs
 
-    def _offer(self, name: str, order: float, found: Measured, row: int, number: int, room: int) -> None:
+    def _offer(self, name: str, order: float, found: MeasuredChunk, row: int, number: int, room: int) -> None:
         held = self.kept.setdefault(name, [])
         if not np.isfinite(order) or (len(held) == room and order >= held[-1][0]):
             return
-        held.append((order, _example(found, row, number)))
+        held.append((order, _notable_example(found, row, number)))
         held.sort(key=lambda pair: pair[0])
         del held[room:]
 
 
-def _example(found: Measured, row: int, number: int) -> Example:
+def _notable_example(found: MeasuredChunk, row: int, number: int) -> NotableExample:
     x, u, s = found.batch.x, found.u[row].detach().float().cpu(), found.s[row].detach().float().cpu()
     if isinstance(x, Tokens):
         there = x.mask[row].cpu()
         ids, feature = x.ids[row].cpu()[there], x.features[row].cpu()[there]
-        return Example(number, ids.numpy(), u[there].numpy(), s[there].numpy(), feature.numpy())
+        return NotableExample(number, ids.numpy(), u[there].numpy(), s[there].numpy(), feature.numpy())
     picture, utility, sensitivity = (_small(part).numpy() for part in (x[row].detach().float().cpu(), u, s))
-    return Example(number, picture, utility, sensitivity, None)
+    return NotableExample(number, picture, utility, sensitivity, None)
 
 
 def _small(values: torch.Tensor) -> torch.Tensor:
@@ -349,7 +349,7 @@ class Collected:
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts.get("label", []))
 
-    def add(self, found: Measured) -> None:
+    def add(self, found: MeasuredChunk) -> None:
         """One more chunk."""
         self.showcase.look(found, len(self), self.middle)
         for name, values in found.batch.columns.items():

@@ -22,31 +22,31 @@ from typing import Any
 import numpy as np
 import torch
 
-from poise.auditing.design import Plan
+from poise.auditing.design import AuditPlan
 from poise.auditing.measure import Collected, embedding_distance
-from poise.auditing.statistics.misuse import search
+from poise.auditing.statistics.misuse import search_misused_features
 from poise.auditing.statistics.numbers import (
-    Table,
+    Measurements,
     corruption_cells,
+    measurements_of,
     not_measured,
     numbers,
     perturbation,
     plane_draws,
     rare_classes,
     slices,
-    table_of,
 )
 from poise.auditing.verdict import (
     LEAST_FAR,
     MOST_NEAR_SHIFT,
     NEUTRAL,
     SURE,
+    check_numbering,
     confusions,
     from_classes,
     from_features,
-    in_a_ring,
+    in_a_cycle,
     judge,
-    misnumbered,
 )
 from poise.checks import require_several, require_whole
 from poise.classifier import Classifier
@@ -69,7 +69,7 @@ class Audit:
     """
 
     facts: dict[str, Any]
-    table: Table = field(repr=False)
+    table: Measurements = field(repr=False)
     making: Making | None = field(repr=False)
     columns: dict[str, list[str]] = field(repr=False)
     arrays: dict[str, np.ndarray] = field(repr=False)
@@ -204,21 +204,21 @@ class Names:
             raise TypeError(f"decode={self.decode!r} must be a function from an id to its word")
 
 
-def summed_up(
-    model: Classifier, collected: Collected, plan: Plan, names: Names, complete: bool, seconds: float
+def build_audit(
+    model: Classifier, collected: Collected, plan: AuditPlan, names: Names, complete: bool, seconds: float
 ) -> Audit:
     """Every number of what was collected, whether all of it was or only a part."""
     rows = collected.rows()
-    table = table_of(rows, embedding_distance(rows["embedding"]))
+    table = measurements_of(rows, embedding_distance(rows["embedding"]))
     counts = Counter(int(label) for label in table.label)
     found = numbers(table, plan.making, plan.middle)
-    errors = search(model, rows, collected, names.features, lambda number: _word(number, names))
+    errors = search_misused_features(model, rows, collected, names.features, lambda number: _word(number, names))
     chance = max(counts.values()) / len(table.label)
     draws = plane_draws(table, plan.middle)
     taken = confusions(table.label, table.predicted)
     better = found["accuracy"].low > chance  # one that guesses takes every class for another
-    told = [*from_features(errors), *(from_classes(taken, names.classes) if better else [])]
-    verdict = misnumbered(judge(found, draws, told, chance), in_a_ring(taken), names.classes)
+    findings = [*from_features(errors), *(from_classes(taken, names.classes) if better else [])]
+    verdict = check_numbering(judge(found, draws, findings, chance), in_a_cycle(taken), names.classes)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
     telling, arrays = _telling(collected, table, plan, names)
     facts: dict[str, Any] = {
@@ -260,7 +260,7 @@ def _model(model: Classifier, name: str, rows: dict[str, np.ndarray]) -> dict[st
     return {"name": name, **shape, "weights": weights, "device": device, "torch": torch.__version__}
 
 
-def _settings(plan: Plan) -> dict[str, Any]:
+def _settings(plan: AuditPlan) -> dict[str, Any]:
     return {
         "utility": repr(plan.utility),
         "sensitivity": repr(plan.sensitivity),
@@ -273,7 +273,7 @@ def _settings(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _estimator(plan: Plan) -> dict[str, Any]:
+def _estimator(plan: AuditPlan) -> dict[str, Any]:
     """How sensitivity was measured, and the standard error of one feature's estimate relative to its value."""
     probes = plan.sensitivity.probes if isinstance(plan.sensitivity, JacobianSensitivity) else None
     return {"probes": probes, "relative_error": 0.0 if probes is None else 1 / sqrt(2 * probes)}
@@ -284,7 +284,7 @@ def _word(number: int, names: Names) -> str:
 
 
 def _telling(
-    collected: Collected, table: Table, plan: Plan, names: Names
+    collected: Collected, table: Measurements, plan: AuditPlan, names: Names
 ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
     entries: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = {}
@@ -314,7 +314,7 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _warnings(table: Table, counts: Counter[int], num_classes: int) -> list[str]:
+def _warnings(table: Measurements, counts: Counter[int], num_classes: int) -> list[str]:
     notes = []
     if len(counts) == 1:
         notes.append("all examples are of one class: shuffle the loader")

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.statistics.errors_by_feature import MOST_USE
-from poise.auditing.statistics.misuse import Leftover
+from poise.auditing.statistics.misuse import MisusedFeature
 from poise.auditing.statistics.numbers import Number
 
 LEVEL = 0.02
@@ -79,7 +79,7 @@ def confusions(labels: np.ndarray, predicted: np.ndarray) -> list[Confusion]:
     return sorted((each for each in found if each.p < LEVEL), key=lambda each: each.p)
 
 
-def in_a_ring(found: Sequence[Confusion]) -> list[Confusion]:
+def in_a_cycle(found: Sequence[Confusion]) -> list[Confusion]:
     """Those that lead from their class over others back to it."""
     leads = {each.label: each.taken_for for each in found}
 
@@ -174,7 +174,7 @@ def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) ->
     )
 
 
-def from_features(errors: Sequence[Leftover]) -> Findings:
+def from_features(errors: Sequence[MisusedFeature]) -> Findings:
     """What features that go with the errors say, those that are surest first."""
     sure = [each for each in errors if each.counts and each.kind != "unclear"]
     doubtful = [each for each in errors if each.counts and (each.use is None or each.use < MOST_USE)]
@@ -184,7 +184,7 @@ def from_features(errors: Sequence[Leftover]) -> Findings:
     return [_of_kind([each for each in sure if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in sure)]
 
 
-def _of_kind(features: Sequence[Leftover]) -> tuple[str, str]:
+def _of_kind(features: Sequence[MisusedFeature]) -> tuple[str, str]:
     found, alike = features[0], [each.name for each in features][:_SHOWN]
     named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
     it, sure = "it" if len(alike) == 1 else "the first", f"(p = {found.p:.3f})"
@@ -202,7 +202,7 @@ def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
     return [(OVER_ROBUST, f"it ignores what makes the difference between classes: it takes {_listed(found, names)}.")]
 
 
-def misnumbered(verdict: Verdict, ring: Sequence[Confusion], names: Sequence[str]) -> Verdict:
+def check_numbering(verdict: Verdict, ring: Sequence[Confusion], names: Sequence[str]) -> Verdict:
     """The verdict, unless classes are taken for each other in a ring: then labels say nothing."""
     if not ring:
         return verdict
@@ -213,10 +213,10 @@ def misnumbered(verdict: Verdict, ring: Sequence[Confusion], names: Sequence[str
 
 def _listed(found: Sequence[Confusion], names: Sequence[str]) -> str:
     called = [[names[n] if n < len(names) else str(n) for n in (each.label, each.taken_for)] for each in found]
-    told = [f"{each.count} of {each.of} examples of {a} for {b}" for each, (a, b) in zip(found, called, strict=True)]
-    rest = len(told) - _SHOWN
+    parts = [f"{each.count} of {each.of} examples of {a} for {b}" for each, (a, b) in zip(found, called, strict=True)]
+    rest = len(parts) - _SHOWN
     more = f", and {rest} {'class' if rest == 1 else 'classes'} more" if rest > 0 else ""
-    return ", ".join(told[:_SHOWN]) + more
+    return ", ".join(parts[:_SHOWN]) + more
 
 
 def _words(gain: Number) -> str:

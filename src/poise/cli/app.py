@@ -39,7 +39,7 @@ app.command(cls=Command)(corrupt)
 app.command(cls=Command)(bench)
 
 
-def _say_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     """Torch's is read from its package, which is not imported."""
     if asked:
         from importlib import metadata
@@ -56,7 +56,7 @@ def _say_version(asked: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the versions of Poise and torch."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the versions of Poise and torch."),
     ] = False,
 ) -> None:
     """What goes before a command."""
@@ -71,7 +71,7 @@ def run() -> None:
 
 
 def _run() -> None:
-    _leave_pipes_plain()
+    _disable_colours_in_ci()
     try:
         app()
     except DataError as error:
@@ -86,7 +86,7 @@ def _run() -> None:
         sys.exit(f"poise: the output cannot be written: {error.strerror}")
 
 
-def _leave_pipes_plain() -> None:
+def _disable_colours_in_ci() -> None:
     """On GitHub's runners the command line's library writes colours into pipes; only who asks for them has them."""
     asked = any(os.environ.get(name) for name in ("FORCE_COLOR", "PY_COLORS"))
     if os.environ.get("GITHUB_ACTIONS") and not asked:

@@ -10,7 +10,7 @@ import typer
 from poise.cli.completion import complete_audit_corruptions, complete_audit_data
 from poise.cli.options import Quiet
 from poise.cli.reproduce import Device
-from poise.cli.stopping import ending_at_once
+from poise.cli.stopping import exit_on_ctrl_c
 
 Words: TypeAlias = list[str] | None
 _MODELS = "torchvision:NAME, timm:NAME, a Hugging Face folder, a Poise checkpoint, or module:function."
@@ -107,9 +107,9 @@ def audit(
 
     poise audit before.py:model after.py:model --data test.npz --fail-if "noise_accuracy<0.6"
     """
-    order = dict(locals())
-    with ending_at_once("interrupted before anything was measured; nothing was written"):
-        from poise.auditing.inputs.fitting import Order
-        from poise.cli.run_audit import carry_out
+    request = dict(locals())
+    with exit_on_ctrl_c("interrupted before anything was measured; nothing was written"):
+        from poise.auditing.inputs.fitting import AuditRequest
+        from poise.cli.run_audit import run_audit
 
-    carry_out(Order(**order))
+    run_audit(AuditRequest(**request))

@@ -67,7 +67,7 @@ def corrupt(
 
     poise corrupt cifar10 --sheet sheet.png
     """
-    from poise.cli.run_corrupt import Order, carry_out
+    from poise.cli.run_corrupt import CorruptRequest, run_corrupt
 
     making = (corruption, severity, profile, seed, libraries, jpeg, resize)
-    carry_out(Order(source, out, sheet, *making, labels, image, device, quiet, json))
+    run_corrupt(CorruptRequest(source, out, sheet, *making, labels, image, device, quiet, json))

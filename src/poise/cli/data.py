@@ -23,7 +23,7 @@ from rich.table import Table
 
 from poise.checks import require_known
 from poise.cli.completion import data_sets
-from poise.cli.options import Command, Group, Json, Quiet, told, usage
+from poise.cli.options import Command, Group, Json, Quiet, describe_os_error, usage
 from poise.cli.progress import named_bar
 from poise.errors import DataError
 
@@ -164,7 +164,7 @@ def shard(
     except DataError:
         raise
     except OSError as error:
-        raise DataError(told(error, out, "OUT")) from None
+        raise DataError(describe_os_error(error, out, "OUT")) from None
     said = f"{out}: {counts['train']} pictures to train on, {counts['val']} for validation"
     typer.echo(dumps({"folder": str(out), **counts}) if json else said)
 

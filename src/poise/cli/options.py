@@ -23,14 +23,14 @@ from poise.checks import install
 from poise.io.files import new_file
 
 
-class Way(StrEnum):
+class EngineName(StrEnum):
     """By whom."""
 
     local = "local"
     ray = "ray"
 
 
-Engine = Annotated[Way, typer.Option(help="Train on this machine, or as Ray tasks.")]
+Engine = Annotated[EngineName, typer.Option(help="Train on this machine, or as Ray tasks.")]
 Address = Annotated[
     str | None, typer.Option(help="Address of a Ray cluster, or auto for this node's. By default, start a local one.")
 ]
@@ -46,10 +46,10 @@ GpusPerRun = Annotated[
 
 
 def cluster_of(
-    engine: Way, address: str | None, gpus_per_run: float | None, device: str, jobs: int = 1, fleet: bool = False
+    engine: EngineName, address: str | None, gpus_per_run: float | None, device: str, jobs: int = 1, fleet: bool = False
 ) -> Any:
     """The cluster that the options ask for; None for this machine alone."""
-    if engine is Way.local:
+    if engine is EngineName.local:
         if address is not None or gpus_per_run is not None:
             raise typer.BadParameter("--address and --gpus-per-run are for --engine ray")
         return None
@@ -117,7 +117,7 @@ class Group(_PlainFlags, TyperGroup):
     """A group of commands of Poise."""
 
 
-def apart(json: bool) -> AbstractContextManager[object]:
+def print_to_stderr(json: bool) -> AbstractContextManager[object]:
     """For code of the user: with --json, what it prints goes to stderr, so that stdout is one document."""
     return redirect_stdout(sys.stderr) if json else nullcontext()
 
@@ -152,7 +152,7 @@ def failures() -> Iterator[None]:
         sys.exit(f"poise: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
 
 
-def told(error: OSError, out: Path, option: str = "--out") -> str:
+def describe_os_error(error: OSError, out: Path, option: str = "--out") -> str:
     """Which file, what is wrong with it and, if it is one of the output, what to do."""
     if error.errno is None:
         return str(error)  # a sentence of ours

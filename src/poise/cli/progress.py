@@ -123,7 +123,7 @@ def bars(quiet: bool = False) -> Iterator[Any]:
     """A listener that draws a bar for each run on a terminal; in a pipe lines: a run begins, goes on, is finished."""
     console = Console(stderr=True, quiet=quiet)
     if not console.is_terminal:
-        yield _told(console)
+        yield _plain_lines(console)
         return
     columns = (
         *named_bar(console),
@@ -149,21 +149,21 @@ def bars(quiet: bool = False) -> Iterator[Any]:
         yield listen
 
 
-def _told(console: Console) -> Callable[[Any], None]:
-    said: dict[str, tuple[float, int]] = {}  # when it was first said, and the steps done then
+def _plain_lines(console: Console) -> Callable[[Any], None]:
+    begun_lines: dict[str, tuple[float, int]] = {}  # when it was first said, and the steps done then
     last = time.monotonic()
 
     def listen(event: Any) -> None:
         nonlocal last
         line, now = _words(event), time.monotonic()
         done, total = (0, 0) if event.now is None else _steps(event.now)
-        if line not in said:
-            said[line] = now, done
-        elif done > said[line][1] and now - last >= EVERY:
-            begun, before = said[line]
+        if line not in begun_lines:
+            begun_lines[line] = now, done
+        elif done > begun_lines[line][1] and now - last >= EVERY:
+            begun, before = begun_lines[line]
             speed = (done - before) / (now - begun)  # steps a second
-            told = (_losses(event.now), _rate(event.now, speed), f"{_clock((total - done) / speed)} left")
-            line = ", ".join([f"{line}: epoch {event.now.epoch + 1} of {event.now.epochs}", *filter(None, told)])
+            parts = (_losses(event.now), _rate(event.now, speed), f"{_clock((total - done) / speed)} left")
+            line = ", ".join([f"{line}: epoch {event.now.epoch + 1} of {event.now.epochs}", *filter(None, parts)])
         else:
             return
         last = now

@@ -24,21 +24,21 @@ from poise.cli.completion import complete_devices, complete_experiments, complet
 from poise.cli.options import (
     Address,
     Engine,
+    EngineName,
     GpusPerRun,
     Json,
     Quiet,
     Seeds,
-    Way,
-    apart,
     cluster_of,
+    describe_os_error,
     device_of,
-    told,
+    print_to_stderr,
     usage,
 )
 from poise.cli.progress import bars
 
 
-def say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
+def print_summary(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
     """Per experiment its folder, what is finished and how much is left; in JSON one document, a list if of several."""
     if json:
         found = [
@@ -52,7 +52,7 @@ def say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
         )
 
 
-def say_what_has_no_weights(records: list[Path]) -> None:
+def warn_missing_weights(records: list[Path]) -> None:
     """Of finished runs, to stderr: they were asked for, and cannot be obtained."""
     from poise.running.record import has_weights
 
@@ -114,7 +114,7 @@ def reproduce(
     device: Device = "auto",
     jobs: Jobs = 1,
     fleet: Fleet = False,
-    engine: Engine = Way.local,
+    engine: Engine = EngineName.local,
     address: Address = None,
     gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
@@ -153,7 +153,7 @@ def run(
     device: Device = "auto",
     jobs: Jobs = 1,
     fleet: Fleet = False,
-    engine: Engine = Way.local,
+    engine: Engine = EngineName.local,
     address: Address = None,
     gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
@@ -170,7 +170,7 @@ def run(
 
     if not file.is_file():
         raise typer.BadParameter(f"{file} is not a file")
-    with usage(), apart(json):
+    with usage(), print_to_stderr(json):
         experiment = shelf.from_file(file)
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
@@ -202,10 +202,10 @@ def _run(
         place = start(device_of("cpu" if cluster else device).type)
     first, helpers = rank() == 0, list[subprocess.Popen[bytes]]()
     try:
-        with apart(json), bars(quiet or not first) as listen:
+        with print_to_stderr(json), bars(quiet or not first) as listen:
             helpers += _helpers(jobs - 1)
             runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
-            run = _way(runners, fleet, cluster)
+            run = _choose_runner(runners, fleet, cluster)
             done = run(methods, seeds)
             if helpers:
                 _wait(helpers)  # theirs are told, and what they left is run
@@ -213,21 +213,23 @@ def _run(
     except (TrainingError, DataError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        sys.exit(f"poise: {told(error, out)}")
+        sys.exit(f"poise: {describe_os_error(error, out)}")
     except BaseException:  # Ctrl-C among them, which may have reached this process alone
-        _end(helpers)
+        _stop_helpers(helpers)
         raise
     finally:
         _wait(helpers)
         stop()
     if first:
         asked = {runner: len(runner.experiment.runs(methods, seeds)) for runner in done}
-        say({runner.folder: (records, asked[runner] - len(records)) for runner, records in done.items()}, json)
+        print_summary(
+            {runner.folder: (records, asked[runner] - len(records)) for runner, records in done.items()}, json
+        )
         if options["keep_models"]:
-            say_what_has_no_weights([record for records in done.values() for record in records])
+            warn_missing_weights([record for records in done.values() for record in records])
 
 
-def _way(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:
+def _choose_runner(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:
     """How the runs are made: one by one, as fleets, or on a cluster."""
     from poise.running.fleets import run_fleets
     from poise.running.ray_cluster import run_on_cluster
@@ -271,7 +273,7 @@ def _wait(helpers: list[subprocess.Popen[bytes]]) -> None:
         helper.wait()
 
 
-def _end(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
+def _stop_helpers(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
     """Ctrl-C for all of them; who does not hear it, while a library is imported say, is killed."""
     for helper in helpers:
         helper.send_signal(signal.SIGINT)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import typer
 
-from poise.cli.options import told, usage
+from poise.cli.options import describe_os_error, usage
 from poise.cli.progress import counting
 from poise.corruptions.corrupt import Making, profile_for
 from poise.corruptions.profiles import PROFILES
@@ -41,7 +41,7 @@ from poise.io.files import new_file, sweep
 SETS = ("cifar10", "cifar100")
 
 
-def require_there(source: str) -> None:
+def require_exists(source: str) -> None:
     """OutputError unless the source is a set, a file or a folder."""
     if source not in SETS and not Path(source).exists():
         raise OutputError(f"{source} does not exist: name {', '.join(SETS)}, an .npy file, a folder or a picture")
@@ -91,7 +91,7 @@ _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 
 @dataclass(frozen=True)
-class Order:
+class CorruptRequest:
     """The words of the command, as they were given."""
 
     source: str
@@ -111,23 +111,23 @@ class Order:
     json: bool
 
 
-def carry_out(order: Order) -> None:
+def run_corrupt(request: CorruptRequest) -> None:
     """Write the copy, or draw the sheet."""
-    source, out, sheet = order.source, order.out, order.sheet
-    with _failures(order):
-        _require_call(source, out, sheet, order.labels)
-        require_there(source)
-        profile = order.profile or _profile_of(source)
-        quality = 85 if (profile != "cifar" if order.jpeg is None else order.jpeg) else None
-        names = tuple(dict.fromkeys(order.corruption or CORRUPTIONS))
-        severities = tuple(sorted({*(order.severity or SEVERITIES)}))
+    source, out, sheet = request.source, request.out, request.sheet
+    with _failures(request):
+        _require_call(source, out, sheet, request.labels)
+        require_exists(source)
+        profile = request.profile or _profile_of(source)
+        quality = 85 if (profile != "cifar" if request.jpeg is None else request.jpeg) else None
+        names = tuple(dict.fromkeys(request.corruption or CORRUPTIONS))
+        severities = tuple(sorted({*(request.severity or SEVERITIES)}))
         with usage():
-            making = Making(names, severities, profile, order.seed, order.libraries, quality)
-            place = device_for(order.device)
+            making = Making(names, severities, profile, request.seed, request.libraries, quality)
+            place = device_for(request.device)
         if sheet is not None:
-            _draw(order, sheet, making, place)
+            _draw(request, sheet, making, place)
         elif out is not None:
-            _write(order, out, making, place)
+            _write(request, out, making, place)
 
 
 def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Path | None) -> None:
@@ -155,42 +155,42 @@ def _profile_of(source: str) -> str:
 
 
 @contextmanager
-def _failures(order: Order) -> Iterator[None]:
+def _failures(request: CorruptRequest) -> Iterator[None]:
     """One sentence and exit code 1."""
     try:
         yield
     except (OutputError, ValueError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        out, option = (order.out, "--out") if order.out else (order.sheet or Path(), "--sheet")
-        sys.exit(f"poise: {told(error, out, option)}")
+        out, option = (request.out, "--out") if request.out else (request.sheet or Path(), "--sheet")
+        sys.exit(f"poise: {describe_os_error(error, out, option)}")
 
 
-def _write(order: Order, out: Path, making: Making, device: torch.device) -> None:
-    source, skipped = order.source, dict[str, str]()
-    with counting("images" if is_array(source) else "pictures", order.quiet) as report:
+def _write(request: CorruptRequest, out: Path, making: Making, device: torch.device) -> None:
+    source, skipped = request.source, dict[str, str]()
+    with counting("images" if is_array(source) else "pictures", request.quiet) as report:
         if is_array(source):
-            write_arrays(*arrays(source, order.labels), out, making, device, report)
+            write_arrays(*arrays(source, request.labels), out, making, device, report)
         else:
-            skipped = write_pictures(Path(source), out, making, order.resize, device, report)
-    corruptions = _counted(len(making.corruptions), "corruption", "corruptions")
-    said = f"{out}: {corruptions} x {_counted(len(making.severities), 'severity', 'severities')}"
-    typer.echo(dumps({"folder": str(out), **asdict(making), "skipped": skipped}) if order.json else said)
+            skipped = write_pictures(Path(source), out, making, request.resize, device, report)
+    corruptions = _plural(len(making.corruptions), "corruption", "corruptions")
+    said = f"{out}: {corruptions} x {_plural(len(making.severities), 'severity', 'severities')}"
+    typer.echo(dumps({"folder": str(out), **asdict(making), "skipped": skipped}) if request.json else said)
     if skipped:
         raise OutputError(
             "\n  ".join([f"{len(skipped)} skipped:", *(f"{path}: {why}" for path, why in skipped.items())])
         )
 
 
-def _draw(order: Order, sheet: Path, making: Making, device: torch.device) -> None:
-    pixels = one_image(order.source, order.image, making, order.resize)
-    picture = contact_sheet(pixels, making, order.image, max(1, 96 // max(pixels.shape[:2])), device)
+def _draw(request: CorruptRequest, sheet: Path, making: Making, device: torch.device) -> None:
+    pixels = one_image(request.source, request.image, making, request.resize)
+    picture = contact_sheet(pixels, making, request.image, max(1, 96 // max(pixels.shape[:2])), device)
     sweep(sheet.parent)
     with new_file(sheet, within=sheet.parent) as stream:
         picture.save(stream, _FORMATS[sheet.suffix.lower()])
     facts = {"sheet": str(sheet), "width": picture.width, "height": picture.height, **asdict(making)}
-    typer.echo(dumps(facts) if order.json else f"{sheet}: {picture.width} x {picture.height} pixels")
+    typer.echo(dumps(facts) if request.json else f"{sheet}: {picture.width} x {picture.height} pixels")
 
 
-def _counted(number: int, one: str, more: str) -> str:
+def _plural(number: int, one: str, more: str) -> str:
     return f"{number} {one if number == 1 else more}"

@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def ended_like_ctrl_c() -> Iterator[None]:
+def termination_as_ctrl_c() -> Iterator[None]:
     """SIGTERM and SIGHUP, as batch systems and closed terminals send them, are answered as Ctrl-C is.
 
     Not what the caller has told us to ignore, as nohup does; nor where one of several processes may be waiting for the
@@ -42,7 +42,7 @@ def ended_like_ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def ending_at_once(sentence: str) -> Iterator[None]:
+def exit_on_ctrl_c(sentence: str) -> Iterator[None]:
     """For imports and loading. An exception would not do: a library that is interrupted while it is imported may keep
     it to itself, stay half imported, and fail later in words of its own."""
 

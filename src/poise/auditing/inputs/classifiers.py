@@ -21,7 +21,7 @@ from poise.models.split import call_model, split
 from poise.tokens import Input
 
 
-def on_a_copy(run: Callable[[Any], Any], x: Any) -> Any:
+def run_on_copy(run: Callable[[Any], Any], x: Any) -> Any:
     """run(x), on a copy of x: a model may change its input in place, if gradients see that."""
     held = x.clone()
     out = run(held)
@@ -35,7 +35,7 @@ def on_a_copy(run: Callable[[Any], Any], x: Any) -> Any:
     return out
 
 
-class Own(nn.Module):
+class WithOwnHead(nn.Module):
     """A classifier with embed and head of its own: it gets copies, and its embed and head must make up the whole."""
 
     def __init__(self, inner: nn.Module) -> None:
@@ -48,7 +48,7 @@ class Own(nn.Module):
 
     def embed(self, x: Any) -> Tensor:
         self.check_head(x)
-        z: Tensor = on_a_copy(self.inner.embed, x)
+        z: Tensor = run_on_copy(self.inner.embed, x)
         return z
 
     def check_head(self, x: Any) -> None:
@@ -56,7 +56,7 @@ class Own(nn.Module):
             self._check(x[:2])
 
     def forward(self, x: Any) -> Tensor:
-        return both_classes(logits_of(on_a_copy(self.inner, x)))
+        return both_classes(logits_of(run_on_copy(self.inner, x)))
 
     def get_submodule(self, target: str) -> nn.Module:
         """Layers are called as the user calls them."""
@@ -70,7 +70,7 @@ class Own(nn.Module):
             try:
                 whole = self(x).float()
             except NotImplementedError:  # embed and head are all there is
-                whole = got = self.head(on_a_copy(self.inner.embed, x)).float()
+                whole = got = self.head(run_on_copy(self.inner.embed, x)).float()
         slack = 1e-3 * whole.nan_to_num(0, 0, 0).abs().max().item()
         if got is None or got.shape != whole.shape or not got.allclose(whole, atol=slack, equal_nan=True):
             name = type(self.inner).__name__
@@ -83,7 +83,7 @@ class Own(nn.Module):
     def _try(self, x: Any) -> Tensor | None:
         """head(embed(x)); None where their shapes do not fit."""
         try:
-            return self.head(on_a_copy(self.inner.embed, x)).float()
+            return self.head(run_on_copy(self.inner.embed, x)).float()
         except RuntimeError:
             return None
 
@@ -164,9 +164,9 @@ def as_classifier(model: nn.Module, head: str | None) -> nn.Module:
     if head is not None and not isinstance(head, str):
         raise TypeError(f"head={head!r} must be the name of a layer, not a {type(head).__name__}")
     model = getattr(model, "_orig_mod", model)  # of torch.compile: an audit needs the modules
-    model = _in_single(model) if precision_note(model) else model
-    if _has_own(model) and (head is None or head not in dict(model.named_modules())):
-        return Own(model)
+    model = _to_float32(model) if precision_note(model) else model
+    if _has_embed_and_head(model) and (head is None or head not in dict(model.named_modules())):
+        return WithOwnHead(model)
     if isinstance(model, torch.jit.ScriptModule):
         raise ValueError(
             "a scripted model (torch.jit) hides its layers: audit the Python model that it was made from, or script "
@@ -184,7 +184,7 @@ def precision_note(model: nn.Module) -> str:
     return f"the model's weights are {' and '.join(sorted(kinds))}: it was audited in float32" if kinds else ""
 
 
-def _in_single(model: nn.Module) -> nn.Module:
+def _to_float32(model: nn.Module) -> nn.Module:
     """A copy in float32: half a precision would measure its own rounding."""
     try:
         return deepcopy(model).float()
@@ -192,7 +192,7 @@ def _in_single(model: nn.Module) -> nn.Module:
         raise ValueError("the model's weights are not float32, and it cannot be copied: give it as float32") from None
 
 
-def _has_own(model: nn.Module) -> bool:
+def _has_embed_and_head(model: nn.Module) -> bool:
     """Whether it has embed and head; a table of word vectors that is called so is no embedding of a sentence."""
     embed = getattr(model, "embed", None)
     return callable(embed) and not isinstance(embed, nn.Embedding) and hasattr(model, "head")
@@ -200,5 +200,5 @@ def _has_own(model: nn.Module) -> bool:
 
 def _logits(model: nn.Module, x: Input) -> Any:
     """[B, L], also of a model that gives one logit per example as [B]."""
-    out = logits_of(on_a_copy(lambda held: call_model(model, held), x))
+    out = logits_of(run_on_copy(lambda held: call_model(model, held), x))
     return out[:, None] if out.ndim == 1 else out

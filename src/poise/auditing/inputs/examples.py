@@ -28,7 +28,7 @@ from poise.tokens import Input, Tokens, shape_of
 _OTHER_PRECISIONS = (torch.float16, torch.bfloat16, torch.float64)
 _LABELS = ("labels", "label", "y")
 Kind = Literal["pictures", "text", "table"]
-_ON_A_CPU = {"pictures": 100, "text": 300, "table": 1000}
+_CPU_EXAMPLES = {"pictures": 100, "text": 300, "table": 1000}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ def kind_of(x: Input) -> Kind:
 
 def sample_size(kind: Kind, device: torch.device) -> int:
     """How many examples are measured if nobody says how many: on a CPU, as many as take minutes."""
-    return _ON_A_CPU[kind] if device.type == "cpu" else 1000
+    return _CPU_EXAMPLES[kind] if device.type == "cpu" else 1000
 
 
 def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> Iterator[Batch]:
@@ -226,12 +226,12 @@ _BATCH = 16
 _NAMED = 3  # of the pictures that were left out
 
 
-class Damaged(AuditError):
+class DamagedExample(AuditError):
     """One example that cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
+class AuditExamples:
     """labels [N], columns, and how some rows are read [B, *D]: pictures [B, C, H, W] in [0, 1], or a table [B, F].
 
     source    the file or the row of an example.
@@ -253,7 +253,7 @@ class Examples:
     given: Callable[[Sequence[int]], Tensor] | None = None
     scale: tuple[Tensor, Tensor] | None = None
     features: Sequence[str] = ()
-    called: Sequence[str] = ()
+    default_names: Sequence[str] = ()
     notes: tuple[str, ...] = ()
     damaged: dict[str, str] = field(default_factory=dict)
 
@@ -292,13 +292,13 @@ class Examples:
     def _readable(self, rows: list[int]) -> tuple[list[int], Tensor | None]:
         try:
             return rows, self.read(rows)
-        except Damaged:
+        except DamagedExample:
             pass
         kept = []
         for row in rows:
             try:
                 kept.append((row, self.read([row])))
-            except Damaged as error:
+            except DamagedExample as error:
                 self.damaged[self.source(row)] = str(error)
         return [row for row, _ in kept], torch.cat([x for _, x in kept]) if kept else None
 

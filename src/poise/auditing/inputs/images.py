@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from poise.auditing.inputs.examples import Columns, Damaged, Examples, read_rows
+from poise.auditing.inputs.examples import AuditExamples, Columns, DamagedExample, read_rows
 from poise.data.sets.cache import load, map_npy
 from poise.data.sets.catalogue import CLASS_NAMES
 from poise.data.sets.folders import in_class_folders
@@ -38,7 +38,7 @@ _FAR = 16.0  # no picture that was normalized has values beyond
 _CONSTANT = 1e-12
 
 
-def open_arrays(path: Path, labels: Path | None) -> Examples:
+def open_arrays(path: Path, labels: Path | None) -> AuditExamples:
     """An .npz with x, y, and columns, utility and names of features beside them; or an .npy with its labels."""
     if path.suffix == ".npy":
         if labels is None:
@@ -51,13 +51,13 @@ def open_arrays(path: Path, labels: Path | None) -> Examples:
     return _of_archive(path, arrays)
 
 
-def _of_archive(path: Path, arrays: dict[str, np.ndarray]) -> Examples:
+def _of_archive(path: Path, arrays: dict[str, np.ndarray]) -> AuditExamples:
     x, y = (next((name for name in names if name in arrays), None) for names in (_IMAGES, _LABELS))
     if x is None or y is None:
         raise AuditError(f"{path} holds {', '.join(arrays)}: call the pictures x and the labels y")
     others = {name: array for name, array in arrays.items() if name not in (x, y, _UTILITY)}
     columns = {name: [str(v) for v in array] for name, array in others.items() if array.shape == arrays[y].shape}
-    features = [str(name) for name in others[_FEATURES]] if _named(others, arrays[x]) else []
+    features = [str(name) for name in others[_FEATURES]] if _has_feature_names(others, arrays[x]) else []
     lost = [f"{n} {list(a.shape)}" for n, a in others.items() if n not in columns and not (features and n == _FEATURES)]
     notes = (f"arrays of {path.name} that are no columns were left out: {', '.join(lost)}",) if lost else ()
     return from_array(path.name, arrays[x], arrays[y], columns, arrays.get(_UTILITY), features, notes)
@@ -80,7 +80,7 @@ def _reading(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _named(others: dict[str, np.ndarray], x: np.ndarray) -> bool:
+def _has_feature_names(others: dict[str, np.ndarray], x: np.ndarray) -> bool:
     return x.ndim == 2 and _FEATURES in others and others[_FEATURES].shape == x.shape[1:]
 
 
@@ -92,15 +92,15 @@ def from_array(
     utility: np.ndarray | None = None,
     features: Sequence[str] = (),
     notes: tuple[str, ...] = (),
-) -> Examples:
+) -> AuditExamples:
     """Pictures or a table; an AuditError where it is neither."""
     _require_labels(name, labels, x)
     classes = [str(label) for label in range(int(labels.max(initial=0)) + 1)]
     table = x.ndim == 2 and x.dtype.kind in "fiu"
-    read, scale, told, last = _table(name, x) if table else _of_pictures(name, x)
+    read, scale, note, last = _table(name, x) if table else _of_pictures(name, x)
     given = None if utility is None else _utility(name, utility, x.shape, last)
-    found = Examples(name, np.asarray(labels), columns or {}, classes, read, lambda row: f"row {row}")
-    return replace(found, given=given, scale=scale, features=features, notes=(*notes, *told))
+    found = AuditExamples(name, np.asarray(labels), columns or {}, classes, read, lambda row: f"row {row}")
+    return replace(found, given=given, scale=scale, features=features, notes=(*notes, *note))
 
 
 def _require_labels(name: str, labels: np.ndarray, x: np.ndarray) -> None:
@@ -113,15 +113,15 @@ def _require_labels(name: str, labels: np.ndarray, x: np.ndarray) -> None:
 def _table(name: str, x: np.ndarray) -> tuple[Read, tuple[Tensor, Tensor], tuple[str, ...], bool]:
     """Columns standardized, and by what."""
     mean, deviation = _scale(name, x)
-    told = "the columns are standardized for the audit, and the model sees them as they are: sigma is in deviations"
-    return lambda rows: (_rows(x, rows) - mean) / deviation, (mean, deviation), (told,), False
+    note = "the columns are standardized for the audit, and the model sees them as they are: sigma is in deviations"
+    return lambda rows: (_rows(x, rows) - mean) / deviation, (mean, deviation), (note,), False
 
 
 def _of_pictures(name: str, x: np.ndarray) -> tuple[Read, None, tuple[str, ...], bool]:
     """Pictures [B, C, H, W] in [0, 1], and whether their channels lie last in the array."""
     last = _channels_last(name, x)
-    unit, told = _unit(name, x)
-    return lambda rows: _pictures(x, rows, last) / unit, None, told, last
+    unit, note = _unit(name, x)
+    return lambda rows: _pictures(x, rows, last) / unit, None, note, last
 
 
 def _channels_last(name: str, x: np.ndarray) -> bool:
@@ -148,8 +148,8 @@ def _unit(name: str, x: np.ndarray) -> tuple[float, tuple[str, ...]]:
             f"{name} holds pictures with values from {low:g} to {high:g}: save them as uint8, or as floats in [0, 1]"
         )
     outside = low < 0 or high > 1
-    told = f"{name} has values from {low:.3g} to {high:.3g}: sigma is meant for pictures in [0, 1]"
-    return 1.0, (told,) if outside else ()
+    note = f"{name} has values from {low:.3g} to {high:.3g}: sigma is meant for pictures in [0, 1]"
+    return 1.0, (note,) if outside else ()
 
 
 def _range(name: str, x: np.ndarray) -> tuple[float, float]:
@@ -204,7 +204,7 @@ _SIZE = 224  # of pictures of many sizes
 
 def open_pictures(
     source: str, labels: Path | None, metadata: Path | None, size: int | None, grey: bool = False
-) -> Examples:
+) -> AuditExamples:
     """What the word means; an AuditError says what it could have been. Pictures of a folder are RGB, or `grey`."""
     path = Path(source)
     if source in SETS:
@@ -227,17 +227,17 @@ def open_pictures(
     return replace(found, columns={**found.columns, **columns})
 
 
-def _set(name: str) -> Examples:
+def _set(name: str) -> AuditExamples:
     if name != "synthetic-mnist":
         found = from_array(f"{name} (test)", load(name, "test_x"), load(name, "test_y"))
-        return replace(found, called=CLASS_NAMES.get(name, ()))
+        return replace(found, default_names=CLASS_NAMES.get(name, ()))
     parts = ("train_x", "train_y", "test_x", "test_y")
     digits = SyntheticMNIST()({part: load("mnist", part) for part in parts})["test"]
     columns = {"corner": [("none", "digit")[int(corner >= 0)] for corner in digits.corner]}
     return replace(from_array("synthetic MNIST (test)", digits.x, digits.y, columns), rare=range(10, 15))
 
 
-def _folder(path: Path, size: int | None, grey: bool) -> Examples:
+def _folder(path: Path, size: int | None, grey: bool) -> AuditExamples:
     """Class folders. Without a size, pictures that are all of one are left as they are; others become 224 x 224."""
     try:
         listing = in_class_folders(path)
@@ -253,7 +253,7 @@ def _folder(path: Path, size: int | None, grey: bool) -> Examples:
     def source(row: int) -> str:
         return listing.pictures[row][0].relative_to(path).as_posix()
 
-    return Examples(path.name, labels, {}, listing.classes, read, source)
+    return AuditExamples(path.name, labels, {}, listing.classes, read, source)
 
 
 def _common_size(paths: Sequence[Path]) -> tuple[int, int] | None:
@@ -280,7 +280,7 @@ def _picture(path: Path, size: int | None, common: tuple[int, int] | None, grey:
             picture = as_rgb(opened).convert("L" if grey else "RGB")
             pixels = np.asarray(picture if size is None else _cut(picture, size))
     except Exception as error:  # whatever a damaged file makes a decoder raise
-        raise Damaged(f"{path} cannot be read as a picture: {error}") from None
+        raise DamagedExample(f"{path} cannot be read as a picture: {error}") from None
     if common is not None and picture.size != common:
         raise AuditError(f"{path} is {picture.size[0]} x {picture.size[1]}, others are not: say --size")
     return torch.from_numpy(pixels.copy()).reshape(*pixels.shape[:2], -1).permute(2, 0, 1).float() / 255

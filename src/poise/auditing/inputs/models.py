@@ -37,7 +37,7 @@ from poise.models.split import split
 from poise.models.transformer import Transformer
 
 
-def library() -> Any:
+def load_transformers() -> Any:
     """transformers, quiet."""
     try:
         transformers: Any = importlib.import_module("transformers")
@@ -52,7 +52,7 @@ def from_folder(
     path: Path, trust: bool
 ) -> tuple[nn.Module, int | None, list[str], tuple[Sequence[float], Sequence[float]] | None]:
     """The model, the size of its pictures, the names of its classes, and the normalization of its pictures."""
-    transformers = library()
+    transformers = load_transformers()
     config = _read(path / "config.json")
     kind = next((str(each) for each in config.get("architectures") or []), "")
     pictures = "ImageClassification" in kind
@@ -102,22 +102,22 @@ _NOT_THE_USERS = (Path(__file__).parents[2], Path(get_path("stdlib")))
 _FOLDERS: set[Path] = set()  # of the files that were run
 
 
-def called(function: Callable[[], Any], name: str) -> Any:
+def call_user_code(function: Callable[[], Any], name: str) -> Any:
     """What the function gives; an AuditError with what it raises."""
     try:
         return function()
     except (Exception, SystemExit) as error:  # whatever the user's own code raises
-        raise AuditError(f"{name} raised {raised(error)}") from None
+        raise AuditError(f"{name} raised {describe_exception(error)}") from None
 
 
-def raised(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """The kind of an error, the line of the user's code that it comes from, and its own first line."""
     own = _frames(error)
     where = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
     return f"{type(error).__name__}{where}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
 
 
-def of_user(error: BaseException) -> bool:
+def is_from_user_code(error: BaseException) -> bool:
     """Whether it was raised in the user's code, or below it."""
     return bool(_frames(error))
 
@@ -145,7 +145,7 @@ def module_of(name: str) -> Any:
         load, module = spec.loader.exec_module, importlib.util.module_from_spec(spec)
         held = sys.modules.setdefault(path.stem, module)
         try:
-            called(lambda: load(module), name)
+            call_user_code(lambda: load(module), name)
         except AuditError:
             if held is module:
                 del sys.modules[path.stem]
@@ -158,7 +158,7 @@ def module_of(name: str) -> Any:
     except ModuleNotFoundError as error:
         raise AuditError(f"{name} cannot be imported ({error}): is it on the path?") from None
     except (Exception, SystemExit) as error:  # whatever the user's own code raises
-        raise AuditError(f"{name} raised {raised(error)}") from None
+        raise AuditError(f"{name} raised {describe_exception(error)}") from None
 
 
 def _import_from(folder: Path) -> None:
@@ -330,7 +330,9 @@ def _from_function(module: str, function: str, weights: Path | None, trust: bool
         found = getattr(module_of(module), function)
     except AttributeError:
         raise AuditError(f"{module} has no {function!r}") from None
-    model = called(found, f"{module}:{function}") if callable(found) and not isinstance(found, nn.Module) else found
+    model = (
+        call_user_code(found, f"{module}:{function}") if callable(found) and not isinstance(found, nn.Module) else found
+    )
     model = getattr(model, "_orig_mod", model)  # of torch.compile
     if not isinstance(model, nn.Module):
         raise AuditError(f"{module}:{function} gave {model!r:.40}: it must return a torch.nn.Module")

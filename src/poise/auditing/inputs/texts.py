@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from poise.auditing.inputs.examples import SETS, Batch, Columns, read_rows
-from poise.auditing.inputs.models import library
+from poise.auditing.inputs.models import load_transformers
 from poise.checks import install
 from poise.data.sets.cache import path_of
 from poise.errors import AuditError
@@ -119,7 +119,7 @@ class FastTokenizer:
 def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
     """A folder of Hugging Face, a tokenizer.json, or a vocab.txt."""
     if path.is_dir():
-        auto = library().AutoTokenizer
+        auto = load_transformers().AutoTokenizer
         try:
             found = auto.from_pretrained(path, local_files_only=True, trust_remote_code=False)
         except Exception as error:  # whatever a damaged file makes a reader raise

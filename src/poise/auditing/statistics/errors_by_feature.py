@@ -59,7 +59,7 @@ _LEAST_EXAMPLES = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Removing:
+class FeatureRemoval:
     """logits [M, L] of the first M examples without some units; `rest` [J] are the values that these then have.
 
     sensitivity  [J] how far the embedding moves with each, the mean over examples.
@@ -69,13 +69,13 @@ class Removing:
     rest: np.ndarray
     sensitivity: np.ndarray
 
-    def hardly_seen(self, unit: int) -> bool:
+    def is_insensitive(self, unit: int) -> bool:
         """Whether the embedding moves no more with it than with others."""
         return bool(self.sensitivity[unit] <= MOST_SENSITIVE * np.median(self.sensitivity))
 
 
 @dataclass(frozen=True, eq=False)
-class Push:
+class LogitChange:
     """One weight on a feature: what it adds to the logits of the examples inside.
 
     values  [N] of the feature.
@@ -97,15 +97,20 @@ class Push:
 
 
 def measured_effect(
-    logits: np.ndarray, labels: np.ndarray, push: Push, removing: Removing, unit: int, warmth: float
+    logits: np.ndarray,
+    labels: np.ndarray,
+    change: LogitChange,
+    removal: FeatureRemoval,
+    unit: int,
+    fitted_temperature: float,
 ) -> tuple[str, float | None, float | None]:
     """The kind, the use of the feature, and the share of the loss that goes without it."""
-    less = removing.without([unit])
+    less = removal.without([unit])
     count = len(less)
     if count < _LEAST_EXAMPLES:
         return "unclear", None, None
-    scaled, left, labels = logits[:count] / warmth, less / warmth, labels[:count]
-    effect, wanted = _centred(scaled - left), _centred(push.wanted(float(removing.rest[unit]))[:count])
+    scaled, left, labels = logits[:count] / fitted_temperature, less / fitted_temperature, labels[:count]
+    effect, wanted = _centred(scaled - left), _centred(change.wanted(float(removal.rest[unit]))[:count])
     size = max(float((wanted**2).sum()), 1e-12)
     use = float((effect * wanted).sum()) / size
     slack = STANDARD_ERRORS * float(np.sqrt((((effect - use * wanted) * wanted).sum(1) ** 2).sum())) / size
@@ -113,7 +118,7 @@ def measured_effect(
     share = 1 - float(loss_of(left, labels).mean()) / loss
     if use + slack < 0 and share >= LEAST_COST:
         return "overused", use, share
-    unused = abs(use) + slack < MOST_USE and removing.hardly_seen(unit)
+    unused = abs(use) + slack < MOST_USE and removal.is_insensitive(unit)
     return "unused" if unused else "unclear", use, share
 
 

@@ -39,8 +39,8 @@ from poise.auditing.measure import Collected, shifted, unit_names, units
 from poise.auditing.statistics.errors_by_feature import (
     CONSTANT,
     LEAST_EXAMPLES,
-    Push,
-    Removing,
+    FeatureRemoval,
+    LogitChange,
     exceptions,
     loss_of,
     measured_effect,
@@ -54,12 +54,12 @@ from poise.tokens import Input, Tokens
 LEVEL = 0.01
 LEAST_GAIN = 0.05  # of the mean loss
 _SHOWN = 5
-_FURTHEST = 8.0  # Newton steps
+_MOST_STEPS = 8.0  # Newton steps
 _WORTH_FITTING = 0.2  # p
 
 
 @dataclass(frozen=True)
-class Leftover:
+class MisusedFeature:
     """A feature that goes with the model's errors.
 
     kind     "unused", "overused" or "unclear".
@@ -90,80 +90,80 @@ class Leftover:
         return asdict(self)
 
 
-def leftover(
+def misused_features(
     logits: np.ndarray,
     labels: np.ndarray,
     values: np.ndarray,
-    removing: Removing,
+    removal: FeatureRemoval,
     names: Sequence[str],
     seed: int = 0,
-) -> list[Leftover]:
+) -> list[MisusedFeature]:
     """The features that go with the errors most, at most five; none where there are too few examples to tell.
 
     logits [N, L], labels [N], values [N, J]; `removing` gives the logits without some of the features.
     """
-    warmth = temperature(logits, labels)
-    hits = _hits(logits / warmth, labels, values, names, seed)
+    fitted_temperature = temperature(logits, labels)
+    hits = _candidates(logits / fitted_temperature, labels, values, names, seed)
 
-    def effect(one: Leftover, push: Push) -> Leftover:
-        kind, use, without = measured_effect(logits, labels, push, removing, one.unit, warmth)
+    def effect(one: MisusedFeature, change: LogitChange) -> MisusedFeature:
+        kind, use, without = measured_effect(logits, labels, change, removal, one.unit, fitted_temperature)
         return replace(one, kind=kind, use=use, without=without)
 
-    found = [effect(one, push) if one.counts else one for one, push in hits]
+    found = [effect(one, change) if one.counts else one for one, change in hits]
     unused = [one.unit for one in found if one.kind == "unused"]
     if not unused:
         return found
     culprits = [one.unit for one in found if one.kind != "unused" and (one.use or 0.0) < 0]
-    doubtful = [effect(one, push) for one, push in hits if not one.counts and one.gain >= LEAST_GAIN]
+    doubtful = [effect(one, change) for one, change in hits if not one.counts and one.gain >= LEAST_GAIN]
     culprits += [one.unit for one in doubtful if one.kind == "overused"]
-    still = _still(labels, values, removing.without(culprits), names, seed, unused) if culprits else unused
+    still = _still_misused(labels, values, removal.without(culprits), names, seed, unused) if culprits else unused
     return [replace(o, kind="unclear") if o.kind == "unused" and o.unit not in still else o for o in found]
 
 
-def _still(
-    labels: np.ndarray, values: np.ndarray, left: np.ndarray, names: Sequence[str], seed: int, asked: Sequence[int]
+def _still_misused(
+    labels: np.ndarray, values: np.ndarray, left: np.ndarray, names: Sequence[str], seed: int, only: Sequence[int]
 ) -> set[int]:
     """Those of which the errors go with them when the logits are `left`."""
     known = labels[: len(left)]
-    hits = _hits(left / temperature(left, known), known, values[: len(left)], names, seed, asked)
+    hits = _candidates(left / temperature(left, known), known, values[: len(left)], names, seed, only)
     return {one.unit for one, _ in hits if one.counts}
 
 
-def _hits(
+def _candidates(
     logits: np.ndarray,
     labels: np.ndarray,
     values: np.ndarray,
     names: Sequence[str],
     seed: int,
-    asked: Sequence[int] = (),
-) -> list[tuple[Leftover, Push]]:
+    only: Sequence[int] = (),
+) -> list[tuple[MisusedFeature, LogitChange]]:
     """Those with the largest |z|, or those asked for, the surest first, each with the change of the logits it wants."""
     usable = np.flatnonzero(values.std(0) > CONSTANT)
     if len(labels) < LEAST_EXAMPLES or not len(usable):
         return []
     p, loss = softmax(logits), max(float(loss_of(logits, labels).mean()), 1e-9)
-    found: dict[int, tuple[Leftover, Push]] = {}
+    found: dict[int, tuple[MisusedFeature, LogitChange]] = {}
     for tests in (overall(p, labels, values[:, usable], seed), exceptions(p, labels, values[:, usable], seed)):
         if tests is None:
             continue
         order = np.argsort(-tests.strength.max(0), kind="stable")
-        for column in [c for c in order if usable[c] in asked] if asked else order[:_SHOWN]:
+        for column in [c for c in order if usable[c] in only] if only else order[:_SHOWN]:
             unit, row = int(usable[column]), int(tests.strength[:, column].argmax())
             beaten = (1 + int((tests.chance >= tests.strength[row, column]).sum())) / (1 + len(tests.chance))
-            push = Push(values[:, unit], tests.step(row, column), tests.inside[row])
+            change = LogitChange(values[:, unit], tests.step(row, column), tests.inside[row])
             z, p_value = float(tests.z[row, column]), min(1.0, 2 * beaten)
-            best = _furthest(logits, labels, push) if p_value < _WORTH_FITTING else 0.0
-            gain = max(0.0, 1 - float(loss_of(logits + best * push.wanted(), labels).mean()) / loss)
-            one = Leftover("unclear", unit, names[unit], tests.labels[row], z, gain, p_value)
+            best = _best_step(logits, labels, change) if p_value < _WORTH_FITTING else 0.0
+            gain = max(0.0, 1 - float(loss_of(logits + best * change.wanted(), labels).mean()) / loss)
+            one = MisusedFeature("unclear", unit, names[unit], tests.labels[row], z, gain, p_value)
             if unit not in found or (one.p, -abs(one.z)) < (found[unit][0].p, -abs(found[unit][0].z)):
-                found[unit] = one, replace(push, step=best * push.step)
-    return sorted(found.values(), key=lambda pair: (pair[0].p, -abs(pair[0].z)))[: len(asked) or _SHOWN]
+                found[unit] = one, replace(change, step=best * change.step)
+    return sorted(found.values(), key=lambda pair: (pair[0].p, -abs(pair[0].z)))[: len(only) or _SHOWN]
 
 
-def _furthest(logits: np.ndarray, labels: np.ndarray, push: Push) -> float:
+def _best_step(logits: np.ndarray, labels: np.ndarray, change: LogitChange) -> float:
     """The t of least loss of logits + t v d, between 0 and 8 Newton steps, by golden section: it is convex."""
-    low, high, part = 0.0, _FURTHEST, (5**0.5 - 1) / 2
-    wanted = push.wanted()
+    low, high, part = 0.0, _MOST_STEPS, (5**0.5 - 1) / 2
+    wanted = change.wanted()
     for _ in range(20):
         left, right = high - part * (high - low), low + part * (high - low)
         if loss_of(logits + left * wanted, labels).mean() < loss_of(logits + right * wanted, labels).mean():
@@ -177,20 +177,20 @@ _WORDS = 1000
 _OFTEN = 5
 
 
-def search(
+def search_misused_features(
     model: Classifier,
     rows: dict[str, np.ndarray],
     collected: Collected,
     features: Sequence[str],
     word: Callable[[int], str],
-) -> list[Leftover]:
+) -> list[MisusedFeature]:
     """The features that go with the errors most, each by its name and with what is wrong with it."""
     logits, labels = rows["logits"].astype(float), rows["label"]
     if not collected.tokens:
         values = rows["units"].astype(float)
         titles = unit_names(collected.shape, tuple(features))
-        removing = _at_mean(model, collected, values.mean(0), rows["unit_sensitivity"].mean(0))
-        return leftover(logits, labels, values, removing, titles)
+        removal = _at_mean(model, collected, values.mean(0), rows["unit_sensitivity"].mean(0))
+        return misused_features(logits, labels, values, removal, titles)
     counts = Counter(number for words in collected.words for number in {*words.tolist()})
     vocabulary = [number for number, count in counts.most_common(_WORDS) if count >= _OFTEN]
     if not vocabulary:
@@ -203,10 +203,14 @@ def search(
                 values[row, places[number]] += 1
                 sensitivity[places[number]] += strength
     titles = [f"the word {word(number)!r}" for number in vocabulary]
-    return leftover(logits, labels, values, _removed(model, collected, vocabulary, sensitivity / values.sum(0)), titles)
+    return misused_features(
+        logits, labels, values, _removed(model, collected, vocabulary, sensitivity / values.sum(0)), titles
+    )
 
 
-def _removed(model: Classifier, collected: Collected, vocabulary: Sequence[int], sensitivity: np.ndarray) -> Removing:
+def _removed(
+    model: Classifier, collected: Collected, vocabulary: Sequence[int], sensitivity: np.ndarray
+) -> FeatureRemoval:
     def without(chosen: Sequence[int]) -> np.ndarray:
         numbers = torch.tensor([vocabulary[place] for place in chosen])
 
@@ -216,10 +220,10 @@ def _removed(model: Classifier, collected: Collected, vocabulary: Sequence[int],
 
         return _logits(model, collected.inputs, change)
 
-    return Removing(without, np.zeros(len(vocabulary)), sensitivity)
+    return FeatureRemoval(without, np.zeros(len(vocabulary)), sensitivity)
 
 
-def _at_mean(model: Classifier, collected: Collected, means: np.ndarray, sensitivity: np.ndarray) -> Removing:
+def _at_mean(model: Classifier, collected: Collected, means: np.ndarray, sensitivity: np.ndarray) -> FeatureRemoval:
     def without(chosen: Sequence[int]) -> np.ndarray:
         def change(x: Input) -> Input:
             x = cast(Tensor, x)
@@ -229,7 +233,7 @@ def _at_mean(model: Classifier, collected: Collected, means: np.ndarray, sensiti
 
         return _logits(model, collected.inputs, change)
 
-    return Removing(without, means, sensitivity)
+    return FeatureRemoval(without, means, sensitivity)
 
 
 @torch.no_grad()

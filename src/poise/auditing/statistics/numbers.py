@@ -151,11 +151,11 @@ def corrected(with_half: np.ndarray, halves: np.ndarray, seed: int = 0) -> tuple
         nothing = Number(math.nan, math.nan, math.nan, len(pair))
         return nothing, nothing
     draws, (rho, half) = resampled(pair, seed), pair.mean(0)
-    found = interval(float(_freed(rho, half)), _freed(draws[:, 0], draws[:, 1]), len(pair))
+    found = interval(float(_disattenuated(rho, half)), _disattenuated(draws[:, 0], draws[:, 1]), len(pair))
     return found, interval(float(2 * half / (1 + half)), 2 * draws[:, 1] / (1 + draws[:, 1]), len(pair))
 
 
-def _freed(observed: np.ndarray, reliability: np.ndarray) -> np.ndarray:
+def _disattenuated(observed: np.ndarray, reliability: np.ndarray) -> np.ndarray:
     """nan where the probes are mostly noise."""
     usable = np.where(reliability > _LEAST_RELIABILITY, reliability, np.nan)
     return np.clip(observed / np.sqrt(usable), -1, 1)
@@ -169,7 +169,7 @@ Cells = dict[str, dict[str, dict[str, Any]]]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Measurements:
     """One row per example: what all numbers, slices and comparisons are made of."""
 
     label: np.ndarray  # [N]
@@ -196,14 +196,14 @@ class Table:
         return found
 
 
-def table_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Table:
+def measurements_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Measurements:
     """Shifts in units of the typical distance of two embeddings."""
     logits = rows["logits"].astype(float)
     powers = np.exp(logits - logits.max(1, keepdims=True))
     predicted = logits.argmax(1)
     unit = embedding_distance if embedding_distance > 0 else np.nan
     nothing = np.empty((len(predicted), 0))
-    return Table(
+    return Measurements(
         rows["label"],
         predicted,
         (predicted == rows["label"]).astype(float),
@@ -234,7 +234,7 @@ def not_measured(name: str, there: Iterable[str]) -> str:
     return f"{name!r} was not measured: there are {', '.join(there)}"
 
 
-def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Number]:
+def numbers(table: Measurements, making: Making | None, middle: int) -> dict[str, Number]:
     """Every number by name; those of perturbation at the strength in the middle."""
     rho, reliability = corrected(table.half_correlation, table.halves)
     found = {
@@ -254,7 +254,7 @@ def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Numbe
     return found if making is None else found | _corrupted(table, making)
 
 
-def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.ndarray]:
+def values_of(table: Measurements, making: Making | None, middle: int) -> dict[str, np.ndarray]:
     """One value per example behind each number that is a mean: what pairs of models are compared by."""
     found = {
         "accuracy": table.right,
@@ -273,7 +273,7 @@ def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.
     return found | {name: table.corrupted_right[:, places].mean(1) for name, places in means.items()}
 
 
-def gain(table: Table, side: str, place: int) -> Number:
+def gain(table: Measurements, side: str, place: int) -> Number:
     """The mean shift of a side over that of random features, with the uncertainty of both."""
     draws = plane_draws(table, place)[:, ("near", "far").index(side)]
     held = table.gain(side, place)
@@ -281,7 +281,7 @@ def gain(table: Table, side: str, place: int) -> Number:
     return interval(float(np.nanmean(held)) if known else np.nan, draws, known)
 
 
-def plane_draws(table: Table, place: int) -> np.ndarray:
+def plane_draws(table: Measurements, place: int) -> np.ndarray:
     """Resamples of both gains together [R, 2]."""
     shifts = np.stack([getattr(table, f"{side}_shift")[:, place] for side in ("near", "far", "random")], 1)
     if len(shifts) < 2:
@@ -292,7 +292,7 @@ def plane_draws(table: Table, place: int) -> np.ndarray:
     return found
 
 
-def perturbation(table: Table, strengths: tuple[float, ...]) -> list[dict[str, Any]]:
+def perturbation(table: Measurements, strengths: tuple[float, ...]) -> list[dict[str, Any]]:
     """Shift, gain and accuracy of both sides at each strength, and the shift of random features."""
     rows = []
     for number, strength in enumerate(strengths):
@@ -305,7 +305,7 @@ def perturbation(table: Table, strengths: tuple[float, ...]) -> list[dict[str, A
     return rows
 
 
-def corruption_cells(table: Table, making: Making | None) -> Cells:
+def corruption_cells(table: Measurements, making: Making | None) -> Cells:
     """{corruption: {severity: accuracy and calibration error}}."""
     cells: Cells = {}
     for place, (name, severity) in enumerate(_settings(making) if making else []):
@@ -317,7 +317,7 @@ def corruption_cells(table: Table, making: Making | None) -> Cells:
     return cells
 
 
-def _corrupted(table: Table, making: Making) -> dict[str, Number]:
+def _corrupted(table: Measurements, making: Making) -> dict[str, Number]:
     found = {name: mean(table.corrupted_right[:, places].mean(1)) for name, places in _means(making).items()}
     gaps = [
         (right - confidence)[:, None] * (np.minimum((confidence * 15).astype(int), 14)[:, None] == np.arange(15))
@@ -358,7 +358,11 @@ def rare_classes(counts: Mapping[int, int]) -> list[int]:
 
 
 def slices(
-    table: Table, columns: Mapping[str, Sequence[str]], class_names: Sequence[str], rare: Sequence[int], middle: int
+    table: Measurements,
+    columns: Mapping[str, Sequence[str]],
+    class_names: Sequence[str],
+    rare: Sequence[int],
+    middle: int,
 ) -> list[dict[str, Any]]:
     """One entry per slice, classes first."""
     labels = table.label
@@ -377,7 +381,7 @@ def _name(label: int, names: Sequence[str]) -> str:
     return names[label] if label < len(names) else str(label)
 
 
-def _entry(column: str, value: str, inside: np.ndarray, table: Table, middle: int) -> dict[str, Any]:
+def _entry(column: str, value: str, inside: np.ndarray, table: Measurements, middle: int) -> dict[str, Any]:
     rho, _ = corrected(table.half_correlation[inside], table.halves[inside])
     numbers = {
         "accuracy": share(table.right[inside]),
