@@ -73,7 +73,7 @@ def test_text_models_are_called_by_their_names() -> None:
     blind = audited(Reader(sees_not=False))
     assert blind.names == (OVER_ROBUST,) and "it ignores the word 'not'" in blind.verdict
     jumpy = audited(Reader(loud=4.0))
-    assert jumpy.names == (BRITTLE,) and "too much of the word 'nuisance'" in jumpy.verdict
+    assert jumpy.names == (BRITTLE,) and "overuses the word 'nuisance'" in jumpy.verdict
     assert "companion" not in jumpy.verdict  # its errors go with that word too, but not because of it
     restless = audited(Reader(moved=6.0))
     assert restless.names == (BRITTLE,) and "least useful" in restless.verdict

@@ -1,6 +1,6 @@
-"""audit: does a trained classifier's sensitivity follow utility?
+"""The audit: does a trained classifier's sensitivity follow utility?
 
-Measuring leaves the model as it was. Interrupted by Ctrl-C, it gives the result of the examples it has seen.
+An audit leaves the model unchanged. If Ctrl-C interrupts it, it returns the result for the examples measured so far.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def audit(
     names: Names | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """A verdict on a classifier from labelled examples, numbers with intervals, and the most telling examples.
+    """Audit a classifier on labelled examples: a verdict, numbers with intervals, and notable examples.
 
-    model        any classifier: with `embed` and `head`, or one that `split` can see so; `head` names its last layer.
-    loader       batches (x, y), (x, y, columns) or dicts as Hugging Face makes them; pictures in [0, 1], or Tokens.
-                 Columns {name: values} make slices; one called "utility" is the features' utility, from outside.
-    utility      by default the model's own; TeacherUtility asks another model.
-    strengths    sigmas of the noise, by default .1, .25 and .5; for text the fractions of tokens that are removed.
-    fraction     of the features that count as least and as most useful.
-    probes       of the sensitivity, with relative error 1 / sqrt(2 probes) per feature; None for the exact Jacobian.
+    model        any classifier with `embed` and `head`, or one that `split` supports; `head` names its last layer.
+    loader       batches (x, y), (x, y, columns) or dicts in the style of Hugging Face; images in [0, 1], or Tokens.
+                 Columns {name: values} define slices. A column named "utility" holds the utility of the features.
+    utility      by default that of the model itself; TeacherUtility uses another model.
+    strengths    sigmas of the noise, by default .1, .25 and .5; for text, the fractions of tokens to remove.
+    fraction     the fraction of the features that counts as least and as most useful.
+    probes       random probes, with relative error 1 / sqrt(2 probes) per feature; None for the exact Jacobian.
     corruptions  "fast" (one of each group, three severities), "all" (19 x 5), "none", or names.
-    examples     how many at most, in the loader's order; by default 1000; on a CPU 100 pictures, 300 sentences.
-    memory       bytes that a graph may take at once; by default 256 MB on a CPU and 8 GB on a GPU.
-    names        what model, data, classes, features and tokens are called.
-    progress     called with a word, how many examples are done, and how many there will be at most.
+    examples     their maximum, in the loader's order; by default 1000; on a CPU 100 images or 300 sentences.
+    memory       the maximum size of a graph in bytes; by default 256 MB on a CPU and 8 GB on a GPU.
+    names        display names of the model, data, classes, features and tokens.
+    progress     called with the unit, the number of completed examples, and their maximum.
     """
     begin = time.perf_counter()
     _check_settings(loader, utility, sensitivity, seed, memory, names, progress)
@@ -83,7 +83,7 @@ def audit(
 def _check_settings(
     loader: Any, utility: Any, sensitivity: Any, seed: int, memory: int | None, names: Any, progress: Any
 ) -> None:
-    """Raise for what no loader can make right."""
+    """Check the settings that do not depend on the data."""
     require_several("loader", loader)
     require_whole("seed", seed)
     if memory is not None:
@@ -102,7 +102,7 @@ def _with_model_name(names: Names, model: object) -> Names:
 
 
 def _as_classifier(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
-    """embed and head of the model, and where its weights are."""
+    """The model as embed and head, and the device of its weights."""
     whole = getattr(model, "_orig_mod", model)  # of torch.compile
     if isinstance(head, str) and isinstance(whole, nn.Module) and not hasattr(whole, head):
         known_head(whole, head)
@@ -113,14 +113,14 @@ def _as_classifier(model: nn.Module | Classifier, head: str | None) -> tuple[Cla
 def _first_batch(flow: Iterator[Batch], model: Classifier) -> Batch:
     first = next(flow, None)
     if first is None:
-        raise ValueError("the loader gave no examples")
+        raise ValueError("the loader has no examples")
     if isinstance(first.x, Tensor) and not first.x.is_floating_point():
-        raise TypeError(f"x is {first.x.dtype}: an audit needs floats, or poise.Tokens for text")
+        raise TypeError(f"x is {first.x.dtype}: it must be a float tensor, or poise.Tokens for text")
     check_batch(model, first.x, first.y)
     if isinstance(first.x, Tensor) and first.x.is_floating_point():
         with evaluating(model), torch.enable_grad():
             if not model.embed(first.x[:1].detach().requires_grad_()).requires_grad:
-                raise ValueError("the model gives no gradients: take no_grad, inference_mode and detach out of it")
+                raise ValueError("the model gives no gradients: remove no_grad, inference_mode and detach from it")
     return first
 
 

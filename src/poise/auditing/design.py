@@ -1,4 +1,4 @@
-"""What an audit does to each example: which utility, which sensitivity, which perturbations, which corruptions.
+"""The design of an audit: which utility, sensitivity, perturbations and corruptions it uses.
 
 float tensors   gradient utility, Jacobian sensitivity by probes, noise of several sigma on the least and most useful
                 tenth of the features
@@ -43,9 +43,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
-    """making    the corruptions, or None for inputs that are no pictures.
+    """The design for given data.
 
-    notes     what was left out, in words.
+    making  the corruptions; None if the inputs are not images.
+    notes   a sentence for each omission.
     """
 
     utility: Utility
@@ -58,7 +59,7 @@ class AuditPlan:
 
     @property
     def middle(self) -> int:
-        """The strength that stands for all: the one in the middle."""
+        """The index of the middle strength, which the numbers and the verdict use."""
         return len(self.steps) // 2
 
 
@@ -78,7 +79,7 @@ class AuditSettings:
 
 
 def make_plan(model: Classifier, x: Input, settings: AuditSettings) -> AuditPlan:
-    """The plan for inputs like x; a ValueError or TypeError for settings that do not go with them."""
+    """The plan for inputs like x; raise ValueError or TypeError for settings that do not apply to them."""
     memory, strengths = settings.memory, settings.strengths
     _check_strengths(strengths)
     select_corruptions(settings.corruptions, settings.severities)
@@ -103,13 +104,13 @@ def _check_strengths(strengths: tuple[float, ...] | None) -> None:
         return
     require_several("strengths", strengths)
     if not len(strengths):
-        raise ValueError(f"strengths={strengths} must be one number above 0 or more")
+        raise ValueError(f"strengths={strengths} must hold at least one number above 0")
     for place, strength in enumerate(strengths):
         require_number(f"strengths[{place}]", strength, above=0)
 
 
 def _cheapest(model: Classifier, x: torch.Tensor, sensitivity: Any) -> Any:
-    """Exact where that needs no more backward passes than the probes; probes in two equal halves otherwise."""
+    """The exact Jacobian if it needs no more backward passes than the probes; else probes in two equal halves."""
     if not isinstance(sensitivity, JacobianSensitivity) or sensitivity.probes is None:
         return sensitivity
     if sensitivity.at == "embedding":
@@ -130,9 +131,9 @@ def _making(
         return None, (reason,)
     low, high = float(x.min()), float(x.max())
     if low < 0 or high > 1:
-        span = f"these run from {low:.3g} to {high:.3g}, for which sigma was not meant either"
         return None, (
-            f"no corruptions: they need pictures in [0, 1], and {span}; put the normalization into the model",
+            f"no corruptions: they need images in [0, 1], got {low:.3g} to {high:.3g}. The sigmas of the noise assume "
+            "[0, 1] too: move the normalization into the model",
         )
     height, width = x.shape[2:]
     side = max(height, width)
@@ -143,16 +144,16 @@ def _making(
 
 
 def corruption_problem(shape: tuple[int, ...]) -> str:
-    """Why examples of this shape cannot be corrupted; "" where they can."""
+    """Why examples of this shape cannot be corrupted; "" if they can."""
     if len(shape) != 3 or shape[0] not in (1, 3):
-        return f"no corruptions: they are made for pictures [3, H, W], and an example is {list(shape)}"
-    return "" if min(shape[1:]) >= _LEAST else f"no corruptions: pictures must be {_LEAST} pixels high and wide or more"
+        return f"no corruptions: they need images [3, H, W], got examples {list(shape)}"
+    return "" if min(shape[1:]) >= _LEAST else f"no corruptions: images must be at least {_LEAST} pixels high and wide"
 
 
 def select_corruptions(
     corruptions: str | Iterable[str], severities: Iterable[int] | None
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names and severities of "fast" (one of each group, three severities), "all" (19 x 5), "none", or a list."""
+    """The names and severities of "fast" (one per group, three severities), "all" (19 x 5), "none", or a list."""
     words = {"fast": FAST, "all": CORRUPTIONS, "none": ()}
     if isinstance(corruptions, str) and corruptions not in words:
         raise ValueError(f"corruptions={corruptions!r} must be 'fast', 'all', 'none', or a list of names")

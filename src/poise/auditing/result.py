@@ -1,10 +1,8 @@
-"""From what was measured to the result: numbers, slices, verdict, and the facts for JSON.
-
-The result of an audit: facts for JSON, a table of examples, and the most telling ones; written whole.
+"""The result of an audit: its numbers, verdict and examples, and the files that store them.
 
 audit.json     all numbers and the verdict (docs/audit.md has the schema)
 examples.csv   one row per example
-telling.npz    pictures, utility and sensitivity of the most telling examples
+telling.npz    inputs, utility and sensitivity of the examples on the page
 index.html     the page, made from audit.json and telling.npz alone
 """
 
@@ -56,16 +54,17 @@ from poise.io.files import new_file, together
 from poise.io.json_files import write_json, write_whole
 
 PAGE = "index.html"
+VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What was found out about one model; `print` shows it, `save` writes it.
+    """The audit of one model; `print` shows it, `save` writes it.
 
-    facts    everything for JSON.
+    facts    the content of audit.json.
     table    one row per example.
-    arrays   {"x_0", "u_0", "s_0", ...}: the telling examples that facts["telling"] names.
-    sources  the file or the row of each example; "" where that is not known.
+    arrays   {"x_0", "u_0", "s_0", ...}: the examples listed in facts["telling"].
+    sources  the file or row of each example; "" if unknown.
     """
 
     facts: dict[str, Any]
@@ -77,12 +76,12 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """One plain sentence."""
+        """The verdict as a sentence."""
         return str(self.facts["verdict"]["sentence"])
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the model is called: "over-robust", "brittle", "follows utility" or "undecided"."""
+        """The verdict in words: "over-robust", "brittle", "follows utility" or "undecided"; it may have several."""
         return tuple(self.facts["verdict"]["names"])
 
     @property
@@ -90,9 +89,9 @@ class Audit:
         return int(self.facts["middle"])
 
     def __getitem__(self, name: str) -> float:
-        """A number by its name, such as audit["noise_accuracy"]; nan where it is not known.
+        """A number by its name, such as audit["noise_accuracy"]; nan if it is unknown.
 
-        KeyError where it was not measured, such as those of corruptions that were left out.
+        Raises KeyError if it was not measured, such as the accuracy under an omitted corruption.
         """
         if name not in self.facts["numbers"]:
             raise KeyError(not_measured(name, self.facts["numbers"]))
@@ -103,7 +102,10 @@ class Audit:
         return summary(self.facts)
 
     def save(self, folder: Path | str, beside: tuple[Path, ...] = ()) -> Path:
-        """Write the four files, all or none; returns the page's path. `beside` are folders of audits for the plane."""
+        """Write the four files, all or none, and return the path of the page.
+
+        beside  folders of other audits to show in the plane.
+        """
         from poise.reporting.audit_page import audit_page
 
         home = Path(folder)
@@ -113,74 +115,13 @@ class Audit:
         return home / PAGE
 
 
-def write_audit(audit: Audit, home: Path) -> None:
-    """All but the page."""
-    home.mkdir(parents=True, exist_ok=True)
-    write_whole(home / "examples.csv", _csv(audit))
-    with new_file(home / "telling.npz") as stream:
-        np.savez_compressed(stream, **audit.arrays)  # type: ignore[arg-type]
-    write_json(home / "audit.json", audit.facts)
-
-
-def summary(facts: dict[str, Any]) -> str:
-    """The verdict and the numbers, for a terminal."""
-    model, data = facts["model"], facts["data"]
-    part = "" if facts["complete"] else " (interrupted)"
-    lines = [f"{model['name']} on {data['name']}, {facts['examples']} examples{part}", facts["verdict"]["sentence"], ""]
-    lines.append(f"{'':30}{'value':>8}   95 % interval")
-    for name, number in facts["numbers"].items():
-        lines.append(f"{name.replace('_', ' '):30}{_cell(number['value']):>8}   {_span(number)}")
-    lines += ["", *(f"note: {note}" for note in facts["notes"])] if facts["notes"] else []
-    return "\n".join(lines)
-
-
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _span(number: dict[str, Any]) -> str:
-    return "" if number["low"] is None else f"{number['low']:.3f} to {number['high']:.3f}"
-
-
-def _csv(audit: Audit) -> str:
-    """One row per example; gains at the middle strength."""
-    table, middle = audit.table, audit.middle
-    columns: dict[str, Any] = {
-        "example": np.arange(len(table.label)),
-        "source": audit.sources or [""] * len(table.label),
-        "label": table.label,
-        "predicted": table.predicted,
-        "confidence": table.confidence,
-        "observed_rank_correlation": table.rank_correlation,
-        "top_overlap": table.top_overlap,
-        "near_gain": table.gain("near", middle),
-        "far_gain": table.gain("far", middle),
-    }
-    columns |= {f"data.{name}" if name in columns else name: values for name, values in audit.columns.items()}
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(_plain(values) for values in columns.values()), strict=True))
-    return stream.getvalue()
-
-
-def _plain(values: Any) -> list[Any]:
-    """Numbers with six digits, words as they are."""
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return [f"{value:.6g}" for value in values]
-    return list(values)
-
-
-VERSION = 1
-
-
 @dataclass(frozen=True)
 class Names:
-    """What things are called, for the page.
+    """Display names for the page.
 
     features  the columns of a table
     rare      the rare classes; by default those with less than half of the average number of examples
-    decode    the word of a token id
+    decode    maps a token id to its word
     """
 
     model: str = ""
@@ -193,7 +134,7 @@ class Names:
     def __post_init__(self) -> None:
         for name in ("model", "data"):
             if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name}={getattr(self, name)!r} must be a word")
+                raise TypeError(f"{name}={getattr(self, name)!r} must be a string")
         for name in ("classes", "features"):
             require_several(name, getattr(self, name))
         if self.rare is not None:
@@ -201,13 +142,13 @@ class Names:
             for place, number in enumerate(self.rare):
                 require_whole(f"rare[{place}]", number, least=0)
         if self.decode is not None and not callable(self.decode):
-            raise TypeError(f"decode={self.decode!r} must be a function from an id to its word")
+            raise TypeError(f"decode={self.decode!r} must be a function from a token id to its word")
 
 
 def build_audit(
     model: Classifier, collected: Collected, plan: AuditPlan, names: Names, complete: bool, seconds: float
 ) -> Audit:
-    """Every number of what was collected, whether all of it was or only a part."""
+    """Compute the numbers and the verdict from the measurements so far."""
     rows = collected.rows()
     table = measurements_of(rows, embedding_distance(rows["embedding"]))
     counts = Counter(int(label) for label in table.label)
@@ -216,7 +157,7 @@ def build_audit(
     chance = max(counts.values()) / len(table.label)
     draws = plane_draws(table, plan.middle)
     taken = confusions(table.label, table.predicted)
-    better = found["accuracy"].low > chance  # one that guesses takes every class for another
+    better = found["accuracy"].low > chance  # a model that guesses confuses all classes
     findings = [*from_features(errors), *(from_classes(taken, names.classes) if better else [])]
     verdict = check_numbering(judge(found, draws, findings, chance), in_a_cycle(taken), names.classes)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
@@ -274,7 +215,7 @@ def _settings(plan: AuditPlan) -> dict[str, Any]:
 
 
 def _estimator(plan: AuditPlan) -> dict[str, Any]:
-    """How sensitivity was measured, and the standard error of one feature's estimate relative to its value."""
+    """The number of probes, and the relative standard error of the sensitivity of one feature."""
     probes = plan.sensitivity.probes if isinstance(plan.sensitivity, JacobianSensitivity) else None
     return {"probes": probes, "relative_error": 0.0 if probes is None else 1 / sqrt(2 * probes)}
 
@@ -317,14 +258,72 @@ def _known(value: float) -> float | None:
 def _warnings(table: Measurements, counts: Counter[int], num_classes: int) -> list[str]:
     notes = []
     if len(counts) == 1:
-        notes.append("all examples are of one class: shuffle the loader")
+        notes.append("all examples belong to one class: shuffle the loader")
     elif len(counts) < min(num_classes, len(table.label)) / 2:
         notes.append(
-            f"the sample holds {len(counts)} of {num_classes} classes: shuffle the loader, or take more examples"
+            f"the sample contains {len(counts)} of {num_classes} classes: shuffle the loader, or use more examples"
         )
     if len(table.label) < 50:
-        notes.append("fewer than 50 examples: intervals are wide and verdicts rarely sure")
+        notes.append("fewer than 50 examples: intervals are wide, and the verdict is often undecided")
     unranked = int(np.isnan(table.rank_correlation).sum())
     if unranked:
-        notes.append(f"{unranked} examples have no rank correlation: constant, or fewer than 3 features")
+        notes.append(f"{unranked} examples have no rank correlation: they are constant, or have fewer than 3 features")
     return notes
+
+
+def write_audit(audit: Audit, home: Path) -> None:
+    """Write all files except the page."""
+    home.mkdir(parents=True, exist_ok=True)
+    write_whole(home / "examples.csv", _csv(audit))
+    with new_file(home / "telling.npz") as stream:
+        np.savez_compressed(stream, **audit.arrays)  # type: ignore[arg-type]
+    write_json(home / "audit.json", audit.facts)
+
+
+def summary(facts: dict[str, Any]) -> str:
+    """The verdict and the numbers as text."""
+    model, data = facts["model"], facts["data"]
+    part = "" if facts["complete"] else " (interrupted)"
+    lines = [f"{model['name']} on {data['name']}, {facts['examples']} examples{part}", facts["verdict"]["sentence"], ""]
+    lines.append(f"{'':30}{'value':>8}   95 % interval")
+    for name, number in facts["numbers"].items():
+        lines.append(f"{name.replace('_', ' '):30}{_cell(number['value']):>8}   {_span(number)}")
+    lines += ["", *(f"note: {note}" for note in facts["notes"])] if facts["notes"] else []
+    return "\n".join(lines)
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _span(number: dict[str, Any]) -> str:
+    return "" if number["low"] is None else f"{number['low']:.3f} to {number['high']:.3f}"
+
+
+def _csv(audit: Audit) -> str:
+    """One row per example; gains at the middle strength."""
+    table, middle = audit.table, audit.middle
+    columns: dict[str, Any] = {
+        "example": np.arange(len(table.label)),
+        "source": audit.sources or [""] * len(table.label),
+        "label": table.label,
+        "predicted": table.predicted,
+        "confidence": table.confidence,
+        "observed_rank_correlation": table.rank_correlation,
+        "top_overlap": table.top_overlap,
+        "near_gain": table.gain("near", middle),
+        "far_gain": table.gain("far", middle),
+    }
+    columns |= {f"data.{name}" if name in columns else name: values for name, values in audit.columns.items()}
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(_plain(values) for values in columns.values()), strict=True))
+    return stream.getvalue()
+
+
+def _plain(values: Any) -> list[Any]:
+    """Numbers with six digits, words unchanged."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return [f"{value:.6g}" for value in values]
+    return list(values)

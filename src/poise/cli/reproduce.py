@@ -37,30 +37,6 @@ from poise.cli.options import (
 )
 from poise.cli.progress import bars
 
-
-def print_summary(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
-    """Per experiment its folder, what is finished and how much is left; in JSON one document, a list if of several."""
-    if json:
-        found = [
-            {"folder": str(f), "records": [str(path) for path in r], "left": left} for f, (r, left) in done.items()
-        ]
-        typer.echo(dumps(found[0] if len(found) == 1 else found))
-        return
-    for folder, (records, left) in done.items():
-        typer.echo(
-            f"{folder}: {len(records)} finished" + (f"; {left} left, run the same command to continue" if left else "")
-        )
-
-
-def warn_missing_weights(records: list[Path]) -> None:
-    """Of finished runs, to stderr: they were asked for, and cannot be obtained."""
-    from poise.running.record import has_weights
-
-    if bare := [record for record in records if not has_weights(record)]:
-        others = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
-        typer.echo(f"no weights beside {bare[0]}{others}: remove the record to train and test it again", err=True)
-
-
 Out = Annotated[Path, typer.Option(help="The folder for all runs.")]
 Methods = Annotated[
     list[str] | None,
@@ -282,3 +258,26 @@ def _stop_helpers(helpers: list[subprocess.Popen[bytes]], within: float = 20) ->
             helper.wait(within)
         except subprocess.TimeoutExpired:
             helper.kill()
+
+
+def print_summary(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
+    """Per experiment its folder, what is finished and how much is left; in JSON one document, a list if of several."""
+    if json:
+        found = [
+            {"folder": str(f), "records": [str(path) for path in r], "left": left} for f, (r, left) in done.items()
+        ]
+        typer.echo(dumps(found[0] if len(found) == 1 else found))
+        return
+    for folder, (records, left) in done.items():
+        typer.echo(
+            f"{folder}: {len(records)} finished" + (f"; {left} left, run the same command to continue" if left else "")
+        )
+
+
+def warn_missing_weights(records: list[Path]) -> None:
+    """Of finished runs, to stderr: they were asked for, and cannot be obtained."""
+    from poise.running.record import has_weights
+
+    if bare := [record for record in records if not has_weights(record)]:
+        others = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
+        typer.echo(f"no weights beside {bare[0]}{others}: remove the record to train and test it again", err=True)
