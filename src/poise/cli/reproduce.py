@@ -1,7 +1,4 @@
-"""`poise list`, `poise reproduce NAME` and `poise run FILE`: experiments, from a recipe to records.
-
-What `poise reproduce` and `poise run` say in the end.
-"""
+"""`poise list`, `poise reproduce` and `poise run`: run experiments of the paper, or your own."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ Fleet = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, for a first look.")]
 Compressed = Annotated[bool, typer.Option("--compressed", help="Train for a tenth of the epochs (ImageNet: a fifth).")]
 Minutes = Annotated[
-    float | None, typer.Option(min=0, metavar="N", help="Stop after this time; run the same command to continue.")
+    float | None, typer.Option(min=0, metavar="N", help="Stop after this time. Run the same command to continue.")
 ]
 KeepModels = Annotated[bool, typer.Option("--keep-models", help="Also save the weights, in half precision.")]
 
@@ -184,13 +181,13 @@ def _run(
             run = _choose_runner(runners, fleet, cluster)
             done = run(methods, seeds)
             if helpers:
-                _wait(helpers)  # theirs are told, and what they left is run
+                _wait(helpers)  # then run what they left unfinished
                 done = run(methods, seeds)
     except (TrainingError, DataError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
         sys.exit(f"poise: {describe_os_error(error, out)}")
-    except BaseException:  # Ctrl-C among them, which may have reached this process alone
+    except BaseException:  # including Ctrl-C, which may reach this process only
         _stop_helpers(helpers)
         raise
     finally:
@@ -206,7 +203,7 @@ def _run(
 
 
 def _choose_runner(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:
-    """How the runs are made: one by one, as fleets, or on a cluster."""
+    """The function that runs the experiments: one by one, as fleets, or on a cluster."""
     from poise.running.fleets import run_fleets
     from poise.running.ray_cluster import run_on_cluster
     from poise.running.runner import run_together
@@ -219,19 +216,19 @@ def _choose_runner(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[A
 
 
 def length_of(compressed: bool, quick: bool) -> Any:
-    """Which version of an experiment two flags ask for."""
+    """The version of an experiment that two flags select."""
     if compressed and quick:
         raise typer.BadParameter("--compressed and --quick exclude each other: choose one")
     return "compressed" if compressed else "quick" if quick else "full"
 
 
 def deadline_of(minutes: float | None) -> float:
-    """As time.monotonic() counts."""
+    """The deadline in the time of time.monotonic()."""
     return math.inf if minutes is None else time.monotonic() + 60 * minutes
 
 
 def _helpers(count: int) -> list[subprocess.Popen[bytes]]:
-    """The same command again, for the unclaimed runs; they say nothing."""
+    """Start the same command `count` times without output; these processes train unclaimed runs."""
     if count < 1:
         return []
     words = [word for before, word in pairwise(["", *sys.argv[1:]]) if before != "--jobs" and not _is_jobs(word)]
@@ -250,7 +247,7 @@ def _wait(helpers: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _stop_helpers(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
-    """Ctrl-C for all of them; who does not hear it, while a library is imported say, is killed."""
+    """Send SIGINT to all helpers; kill those that do not exit within 20 s, for example during an import."""
     for helper in helpers:
         helper.send_signal(signal.SIGINT)
     for helper in helpers:
@@ -261,7 +258,7 @@ def _stop_helpers(helpers: list[subprocess.Popen[bytes]], within: float = 20) ->
 
 
 def print_summary(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
-    """Per experiment its folder, what is finished and how much is left; in JSON one document, a list if of several."""
+    """Print the folder of each experiment and its finished and remaining runs, as text or one JSON document."""
     if json:
         found = [
             {"folder": str(f), "records": [str(path) for path in r], "left": left} for f, (r, left) in done.items()
@@ -275,7 +272,7 @@ def print_summary(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
 
 
 def warn_missing_weights(records: list[Path]) -> None:
-    """Of finished runs, to stderr: they were asked for, and cannot be obtained."""
+    """Print a warning about finished runs without weights, if --keep-models asks for them."""
     from poise.running.record import has_weights
 
     if bare := [record for record in records if not has_weights(record)]:

@@ -1,4 +1,4 @@
-"""The work of `poise audit`."""
+"""The implementation of `poise audit`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from poise.reporting.audit_files import load_audit
 
 
 def run_audit(request: AuditRequest) -> None:
-    """Audit one model, or two side by side; then judge the conditions. What can be wrong is said first."""
+    """Audit one model, or compare two, and check the conditions. Invalid arguments are reported before the audit."""
     with _usage():
         require_valid(request)
         conditions = [read_condition(text) for text in request.fail_if or []]
@@ -51,7 +51,7 @@ def run_audit(request: AuditRequest) -> None:
         if conditions:
             require_measured(conditions, number_names(() if is_text(request.data) else names))
     if len(request.models) > 2 or (request.weights and len(request.weights) != len(request.models)):
-        raise typer.BadParameter("give one or two models, and --weights once for each of them")
+        raise typer.BadParameter("pass one or two models, and --weights once for each of them")
     place = device_of(request.device)
     nothing = "interrupted before anything was measured; nothing was written"
     with _failures(request.out), print_to_stderr(request.json), exit_on_ctrl_c(nothing):
@@ -98,7 +98,7 @@ def _sentences(request: AuditRequest) -> list[str]:
 
 
 def _check_conditions(conditions: Sequence[Condition], audits: Sequence[Audit]) -> None:
-    """Exit code 1 if one of them holds for any of the models."""
+    """Exit with code 1 if a condition holds for any of the models."""
     broken = []
     for condition in conditions:
         for each in audits:
@@ -135,7 +135,7 @@ def _audit(request: AuditRequest, model: AuditedModel, data: AuditData, sentence
 
 
 def _save(audits: Sequence[Audit], request: AuditRequest) -> tuple[Audit | Comparison, Path]:
-    """What was found and its page; of a comparison that ended with its first model, that one's, in its own folder."""
+    """Save the result and return it with its page. If a comparison ended early, save the first audit in its folder."""
     beside = tuple(request.beside or [])
     if len(audits) == 2:
         both = compare(*audits)
@@ -145,7 +145,7 @@ def _save(audits: Sequence[Audit], request: AuditRequest) -> tuple[Audit | Compa
 
 
 def _require_free_folder(out: Path, models: int) -> None:
-    """A folder that is new, empty, or holds an audit of the same kind, be it a part of one."""
+    """Raise AuditError unless the folder is new, empty, or contains an audit of the same kind, finished or not."""
     sweep(out)
     if not out.exists() or (out.is_dir() and all(map(is_part, out.iterdir()))):
         return
@@ -153,8 +153,8 @@ def _require_free_folder(out: Path, models: int) -> None:
     own, others = (one, two) if models == 1 else (two, one)
     if not out.is_dir() or not any((out / name).is_file() for name in own):
         there = any((out / name).is_file() for name in others)
-        what = f"an audit of {'two models' if models == 1 else 'one model'}" if there else "something else"
-        raise AuditError(f"{out} holds {what}: choose an empty or a new folder with --out")
+        what = f"an audit of {'two models' if models == 1 else 'one model'}" if there else "other files"
+        raise AuditError(f"{out} contains {what}: choose an empty or a new folder with --out")
 
 
 def _corruptions(request: AuditRequest) -> str | list[str]:
@@ -163,7 +163,7 @@ def _corruptions(request: AuditRequest) -> str | list[str]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends the measuring and keeps what was measured."""
+    """Let Ctrl-C end the measurements and keep those so far."""
     before = signal.getsignal(signal.SIGINT)
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -187,7 +187,7 @@ def _usage() -> Iterator[None]:
 
 @contextmanager
 def _failures(out: Path) -> Iterator[None]:
-    """One sentence and exit code 1."""
+    """Turn failures into one sentence and exit code 1."""
     try:
         yield
     except (AuditError, RecordError, ValueError, TypeError) as error:

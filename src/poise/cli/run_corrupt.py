@@ -1,6 +1,4 @@
-"""The work of `poise corrupt`.
-
-What `poise corrupt` is given: a set of the cache, an .npy file, a folder of pictures, or one picture.
+"""The implementation of `poise corrupt`, for a data set, an .npy file, a folder of images, or one image.
 
 Axes: N images, H rows, W columns.
 """
@@ -44,7 +42,7 @@ _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 @dataclass(frozen=True)
 class CorruptRequest:
-    """The words of the command, as they were given."""
+    """The arguments of `poise corrupt`."""
 
     source: str
     out: Path | None
@@ -64,7 +62,7 @@ class CorruptRequest:
 
 
 def run_corrupt(request: CorruptRequest) -> None:
-    """Write the copy, or draw the sheet."""
+    """Write the copy or the contact sheet."""
     source, out, sheet = request.source, request.out, request.sheet
     with _failures(request):
         _require_call(source, out, sheet, request.labels)
@@ -83,9 +81,9 @@ def run_corrupt(request: CorruptRequest) -> None:
 
 
 def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Path | None) -> None:
-    """A usage error for words that do not go together."""
+    """Raise a usage error for invalid combinations of arguments."""
     if (out is None) == (sheet is None):
-        raise typer.BadParameter("give one of --out and --sheet")
+        raise typer.BadParameter("pass either --out or --sheet")
     if sheet is not None and sheet.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"{sheet} must end with one of {', '.join(_FORMATS)}", param_hint="--sheet")
     if labels is not None and (source in SETS or not is_array(source) or out is None):
@@ -96,11 +94,11 @@ def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Pat
 
 
 def _profile_of(source: str) -> str:
-    """By the size of the images in an array; that of pictures must be named."""
+    """The profile for the image size of an array; for image files the user must choose it."""
     if source in SETS:
         return "cifar"
     if not is_array(source):
-        raise typer.BadParameter(f"for pictures choose one of {', '.join(PROFILES)}", param_hint="--profile")
+        raise typer.BadParameter(f"image files need one of {', '.join(PROFILES)}", param_hint="--profile")
     images, _ = arrays(source)
     with usage():
         return profile_for(*images.shape[1:3])
@@ -108,7 +106,7 @@ def _profile_of(source: str) -> str:
 
 @contextmanager
 def _failures(request: CorruptRequest) -> Iterator[None]:
-    """One sentence and exit code 1."""
+    """Turn failures into one sentence and exit code 1."""
     try:
         yield
     except (OutputError, ValueError) as error:
@@ -120,7 +118,7 @@ def _failures(request: CorruptRequest) -> Iterator[None]:
 
 def _write(request: CorruptRequest, out: Path, making: Making, device: torch.device) -> None:
     source, skipped = request.source, dict[str, str]()
-    with counting("images" if is_array(source) else "pictures", request.quiet) as report:
+    with counting("images", request.quiet) as report:
         if is_array(source):
             write_arrays(*arrays(source, request.labels), out, making, device, report)
         else:
@@ -149,18 +147,18 @@ def _plural(number: int, one: str, more: str) -> str:
 
 
 def require_exists(source: str) -> None:
-    """OutputError unless the source is a set, a file or a folder."""
+    """Raise OutputError unless the source is a data set, a file or a folder."""
     if source not in SETS and not Path(source).exists():
-        raise OutputError(f"{source} does not exist: name {', '.join(SETS)}, an .npy file, a folder or a picture")
+        raise OutputError(f"{source} does not exist: use {', '.join(SETS)}, an .npy file, a folder or an image")
 
 
 def is_array(source: str) -> bool:
-    """Whether its images lie in one array."""
+    """Whether the source is one array of images."""
     return source in SETS or source.endswith(".npy")
 
 
 def arrays(source: str, labels: Path | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Images uint8 [N, H, W, 3], and labels where there are some."""
+    """Images uint8 [N, H, W, 3], and labels or None."""
     if source in SETS:
         return load(source, "test_x"), load(source, "test_y")
     images = _npy(Path(source))
@@ -169,7 +167,7 @@ def arrays(source: str, labels: Path | None = None) -> tuple[np.ndarray, np.ndar
 
 
 def one_image(source: str, number: int, making: Making, resize: bool) -> np.ndarray:
-    """uint8 [H, W, 3]; they are counted as `--out` counts them."""
+    """One image uint8 [H, W, 3], by the same index as with `--out`."""
     if is_array(source):
         return np.array(_pick(arrays(source)[0], number))
     gallery = open_gallery(Path(source))
@@ -182,8 +180,8 @@ def one_image(source: str, number: int, making: Making, resize: bool) -> np.ndar
 
 def _pick(things: Any, number: int) -> Any:
     if not 0 <= number < len(things):
-        count = f"they are counted from 0 to {len(things) - 1}" if len(things) else "the source is empty"
-        raise ValueError(f"there is no image {number}: {count}")
+        valid = f"it must lie between 0 and {len(things) - 1}" if len(things) else "the source is empty"
+        raise ValueError(f"--image {number} is out of range: {valid}")
     return things[number]
 
 
@@ -191,4 +189,4 @@ def _npy(path: Path) -> np.ndarray:
     try:
         return map_npy(path)
     except ValueError:
-        raise OutputError(f"{path} is not an array that can be read: save it with numpy.save, as numbers") from None
+        raise OutputError(f"{path} cannot be read as an array: save numbers with numpy.save") from None

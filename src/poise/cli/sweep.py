@@ -1,4 +1,4 @@
-"""`poise sweep`: try lists of settings, score them on validation, and say which were best."""
+"""`poise sweep`: trains lists of settings, scores them on validation data, and ranks them."""
 
 from __future__ import annotations
 
@@ -41,16 +41,20 @@ What = Annotated[
         autocompletion=complete_experiments,
     ),
 ]
-Name = Annotated[str | None, typer.Option(help="Which of the experiment's sweeps; for a file, the name of its sweep.")]
+Name = Annotated[
+    str | None, typer.Option(help="Name of one of the experiment's sweeps; for a file, a name for its sweep.")
+]
 
-Trials = Annotated[int | None, typer.Option(min=1, metavar="N", help="Most settings to try. By default all.")]
+Trials = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Maximum number of settings to try. By default all.")
+]
 SeedsPerTrial = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs per setting. By default the sweep's.")
 ]
 
 
 class SamplerName(StrEnum):
-    """Which settings come next."""
+    """Strategies to choose settings."""
 
     grid = "grid"
     tpe = "tpe"
@@ -111,7 +115,7 @@ def sweep(
 
 
 def _parse_values(values: Mapping[str, str]) -> dict[str, Any]:
-    """The values as they are where they are numbers or such; what stands for more, a class say, as it prints."""
+    """Parse literal values, such as numbers; leave others, such as classes, as strings."""
     found: dict[str, Any] = {}
     for path, value in values.items():
         try:
@@ -149,7 +153,7 @@ def _run_search(
     quiet: bool,
     ends: float,
 ) -> Path:
-    """The folder of the sweep, when the search is over."""
+    """Run the search and return the folder of the sweep."""
     from poise.errors import DataError, TrainingError
     from poise.running.ray_cluster import search_on_cluster
     from poise.running.search import Search
