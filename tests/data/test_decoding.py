@@ -33,7 +33,7 @@ def test_postscript_among_pictures_is_not_run(ghostscript, tmp_path: Path) -> No
 
     path = tmp_path / "a.png"
     path.write_bytes(POSTSCRIPT)
-    with pytest.raises(DamagedExample, match=r"a\.png cannot be read as a picture"):
+    with pytest.raises(DamagedExample, match=r"a\.png cannot be read as an image"):
         _picture(path, None, None, grey=False)
     assert "cannot identify image file" in Gallery(tmp_path, (Path("a.png"),)).load(0, "cifar")
     assert ghostscript == []

@@ -156,12 +156,12 @@ def build_audit(
     errors = search_misused_features(model, rows, collected, names.features, lambda number: _word(number, names))
     chance = max(counts.values()) / len(table.label)
     draws = plane_draws(table, plan.middle)
-    taken = confusions(table.label, table.predicted)
-    better = found["accuracy"].low > chance  # a model that guesses confuses all classes
-    findings = [*from_features(errors), *(from_classes(taken, names.classes) if better else [])]
-    verdict = check_numbering(judge(found, draws, findings, chance), in_a_cycle(taken), names.classes)
+    confused = confusions(table.label, table.predicted)
+    above_chance = found["accuracy"].low > chance  # a model that guesses confuses all classes
+    findings = [*from_features(errors), *(from_classes(confused, names.classes) if above_chance else [])]
+    verdict = check_numbering(judge(found, draws, findings, chance), in_a_cycle(confused), names.classes)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
-    telling, arrays = _telling(collected, table, plan, names)
+    telling, arrays = _notable_examples(collected, table, plan, names)
     facts: dict[str, Any] = {
         "version": VERSION,
         "kind": "audit",
@@ -182,7 +182,7 @@ def build_audit(
         "verdict": verdict.as_dict(),
         "thresholds": {"least_far": LEAST_FAR, "neutral": NEUTRAL, "most_near_shift": MOST_NEAR_SHIFT, "sure": SURE},
         "leftover": [each.as_dict() for each in errors],
-        "confusions": [each.as_dict() for each in taken],
+        "confusions": [each.as_dict() for each in confused],
         "numbers": {name: number.as_dict() for name, number in found.items()},
         "estimator": _estimator(plan),
         "perturbation": perturbation(table, tuple(step.strength for step in plan.steps)),
@@ -224,7 +224,7 @@ def _word(number: int, names: Names) -> str:
     return names.decode(number) if names.decode else str(number)
 
 
-def _telling(
+def _notable_examples(
     collected: Collected, table: Measurements, plan: AuditPlan, names: Names
 ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
     entries: list[dict[str, Any]] = []

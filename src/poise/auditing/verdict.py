@@ -78,7 +78,7 @@ def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Finding
     near, far, accuracy = (numbers[name] for name in ("near_gain", "far_gain", "accuracy"))
     counts = Counter(region(*draw) for draw in draws)
     shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
-    sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
+    certain = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
     findings = [*_from_shift(numbers["near_shift"]), *from_errors]
     findings = [each for each in findings if each[0] != UNDECIDED] or findings
     if accuracy.examples < _LEAST_EXAMPLES:
@@ -89,8 +89,8 @@ def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Finding
     if all(name == UNDECIDED for name, _ in from_errors) and not accuracy.low > chance:
         than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
         return Verdict((UNDECIDED,), f"undecided: {than}, so its utility is meaningless.", shares)
-    parts = [] if findings and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
-    parts += findings if sure in (FOLLOWS, UNDECIDED) else [each for each in findings if each[0] != UNDECIDED]
+    parts = [] if findings and certain in (FOLLOWS, UNDECIDED) else [(certain, _in_plane(certain, near, far, shares))]
+    parts += findings if certain in (FOLLOWS, UNDECIDED) else [each for each in findings if each[0] != UNDECIDED]
     names = tuple(dict.fromkeys(name for name, _ in parts))
     return Verdict(names, " ".join(f"{name}: {reason}" for name, reason in parts), shares)
 
@@ -134,23 +134,25 @@ def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) ->
 
 def from_features(errors: Sequence[MisusedFeature]) -> Findings:
     """The findings from features that correlate with the errors, the most significant first."""
-    sure = [each for each in errors if each.counts and each.kind != "unclear"]
+    certain = [each for each in errors if each.counts and each.kind != "unclear"]
     doubtful = [each for each in errors if each.counts and (each.use is None or each.use < MOST_USE)]
-    if not sure and doubtful:
+    if not certain and doubtful:
         first = f"its errors correlate with {doubtful[0].name} (p = {doubtful[0].p:.3f})"
         return [(UNDECIDED, f"{first}, but it is unclear whether it overuses or ignores this feature.")]
-    return [_of_kind([each for each in sure if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in sure)]
+    return [
+        _of_kind([each for each in certain if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in certain)
+    ]
 
 
 def _of_kind(features: Sequence[MisusedFeature]) -> tuple[str, str]:
     found, alike = features[0], [each.name for each in features][:_SHOWN]
     named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
-    it, sure = "it" if len(alike) == 1 else "the first", f"(p = {found.p:.3f})"
+    it, p_value = "it" if len(alike) == 1 else "the first", f"(p = {found.p:.3f})"
     if found.kind == "unused":
         worth = f"one weight on {it} would reduce the loss by about {found.gain:.0%}"
-        return OVER_ROBUST, f"it ignores {named}, which its errors correlate with: {worth} {sure}."
+        return OVER_ROBUST, f"it ignores {named}, which its errors correlate with: {worth} {p_value}."
     worth = f"without {it}, its loss is {found.without or 0:.0%} lower"
-    return BRITTLE, f"it overuses {named}, which causes errors: {worth} {sure}."
+    return BRITTLE, f"it overuses {named}, which causes errors: {worth} {p_value}."
 
 
 def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
@@ -160,11 +162,11 @@ def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
     return [(OVER_ROBUST, f"it ignores what distinguishes classes: it takes {_listed(found, names)}.")]
 
 
-def check_numbering(verdict: Verdict, ring: Sequence[Confusion], names: Sequence[str]) -> Verdict:
+def check_numbering(verdict: Verdict, cycle: Sequence[Confusion], names: Sequence[str]) -> Verdict:
     """The verdict, or undecided if classes are confused in a cycle: then the labels are unreliable."""
-    if not ring:
+    if not cycle:
         return verdict
-    why = f"it takes {_listed(ring, names)}, which suggests swapped labels"
+    why = f"it takes {_listed(cycle, names)}, which suggests swapped labels"
     sentence = f"undecided: {why}: check that the labels are numbered as the model numbers its classes."
     return Verdict((UNDECIDED,), sentence, verdict.shares)
 

@@ -46,7 +46,7 @@ def corrupt(
         str, typer.Option(help="2018, as in the published sets, or today. Affects four corruptions.")
     ] = "2018",
     jpeg: Annotated[
-        bool | None, typer.Option(help="Write JPEG of quality 85, as in ImageNet-C. By default for its profile only.")
+        bool | None, typer.Option(help="Write JPEG of quality 85, as in ImageNet-C. By default for tiny and imagenet.")
     ] = None,
     resize: Annotated[bool, typer.Option(help="Crop and resize images as in the profile's data set.")] = True,
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels for an .npy of images.")] = None,

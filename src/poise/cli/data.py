@@ -167,8 +167,8 @@ def shard(
         raise
     except OSError as error:
         raise DataError(describe_os_error(error, out, "OUT")) from None
-    said = f"{out}: {counts['train']} training images, {counts['val']} validation images"
-    typer.echo(dumps({"folder": str(out), **counts}) if json else said)
+    summary = f"{out}: {counts['train']} training images, {counts['val']} validation images"
+    typer.echo(dumps({"folder": str(out), **counts}) if json else summary)
 
 
 def _each(names: list[str], what: str, answer: Callable[[str], str], json: bool) -> None:

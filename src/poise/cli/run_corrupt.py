@@ -124,8 +124,8 @@ def _write(request: CorruptRequest, out: Path, making: Making, device: torch.dev
         else:
             skipped = write_pictures(Path(source), out, making, request.resize, device, report)
     corruptions = _plural(len(making.corruptions), "corruption", "corruptions")
-    said = f"{out}: {corruptions} x {_plural(len(making.severities), 'severity', 'severities')}"
-    typer.echo(dumps({"folder": str(out), **asdict(making), "skipped": skipped}) if request.json else said)
+    summary = f"{out}: {corruptions} x {_plural(len(making.severities), 'severity', 'severities')}"
+    typer.echo(dumps({"folder": str(out), **asdict(making), "skipped": skipped}) if request.json else summary)
     if skipped:
         raise OutputError(
             "\n  ".join([f"{len(skipped)} skipped:", *(f"{path}: {why}" for path, why in skipped.items())])

@@ -67,14 +67,14 @@ class Loaded:
 
 
 def load_model(
-    word: str, *, weights: Path | None, network: str | None, head: str | None, normalize: str | None, trust: bool
+    source: str, *, weights: Path | None, network: str | None, head: str | None, normalize: str | None, trust: bool
 ) -> Loaded:
     """Load the model that an argument of the command names; AuditError lists the valid forms."""
-    found, mean_std = _find(word, weights, network, trust)
+    found, mean_std = _find(source, weights, network, trust)
     try:
         classifier: nn.Module = as_classifier(found.model, head)
     except ValueError as error:
-        raise AuditError(f"{word}: {with_options(str(error))}") from None
+        raise AuditError(f"{source}: {with_options(str(error))}") from None
     if normalize is not None:
         mean_std = normalization(normalize)
     if mean_std is not None:
@@ -88,20 +88,20 @@ def with_options(sentence: str) -> str:
     return sentence.replace("split(model, head=...)", "--head NAME")
 
 
-def normalization(word: str) -> MeanStd | None:
+def normalization(name: str) -> MeanStd | None:
     """A pair of mean and deviation by name."""
-    if word not in _NORMALIZATIONS:
-        raise AuditError(f"--normalize {word!r} must be none, imagenet or half (mean and deviation .5)")
-    return _NORMALIZATIONS[word]
+    if name not in _NORMALIZATIONS:
+        raise AuditError(f"--normalize {name!r} must be none, imagenet or half (mean and deviation .5)")
+    return _NORMALIZATIONS[name]
 
 
-def _find(word: str, weights: Path | None, network: str | None, trust: bool) -> tuple[Loaded, MeanStd | None]:
-    home, _, rest = word.partition(":")
-    path = Path(word)
+def _find(source: str, weights: Path | None, network: str | None, trust: bool) -> tuple[Loaded, MeanStd | None]:
+    home, _, rest = source.partition(":")
+    path = Path(source)
     if home in _HOMES and rest:
         return _from_hub(home, rest, weights, trust)
     if rest and not path.exists():
-        return Loaded(_from_function(home, rest, weights, trust), word), None
+        return Loaded(_from_function(home, rest, weights, trust), source), None
     if path.is_dir() and (path / "config.json").is_file():
         model, size, classes, mean_std = from_folder(path, trust)
         reads = "text" if size is None else "pictures"
@@ -112,16 +112,18 @@ def _find(word: str, weights: Path | None, network: str | None, trust: bool) -> 
         longest = ours.position.num_embeddings if isinstance(ours, Transformer) else None
         return Loaded(ours, _name(path), longest=longest), None
     if path.suffix == ".py":
-        raise AuditError(f"{word} is a Python file: name its function that returns the model, as in {word}:FUNCTION")
+        raise AuditError(
+            f"{source} is a Python file: name its function that returns the model, as in {source}:FUNCTION"
+        )
     if path.is_file():
         return Loaded(_whole_pickle(path, trust), path.stem), None
     missing = [each for each in _HOMES if importlib.util.find_spec(each) is None]
     for each in _HOMES:
-        if each not in missing and _knows(each, word):
-            return _from_hub(each, word, weights, trust)
+        if each not in missing and _knows(each, source):
+            return _from_hub(each, source, weights, trust)
     raise AuditError(
-        f"no model found at {word!r}: use torchvision:NAME or timm:NAME (both with --weights), a Hugging Face folder, "
-        f"a Poise checkpoint, or module:function{_absent(missing)}"
+        f"no model found at {source!r}: use torchvision:NAME or timm:NAME (both with --weights), a Hugging Face "
+        f"folder, a Poise checkpoint, or module:function{_absent(missing)}"
     )
 
 

@@ -18,8 +18,8 @@ errors,
 
     |sum of r_i v_i| >= 2.576 sqrt(sum of (r_i v_i)^2)
 
-This needs at least seven examples, since m of them reach at most sqrt(m). It also holds if the residuals are larger for
-some values of the feature, as for unusual images.
+This needs at least seven examples, since m of them reach at most sqrt(m). The test remains valid if residuals are
+larger for some values of the feature, as for unusual images.
 
 The z of each such feature is compared with the maximum over the family in each of 500 permutations of r (maxT), among
 the examples over which it is centred. This corrects for all tests.
@@ -114,13 +114,13 @@ def exceptions(p: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int)
     insides = np.stack([inside for _, inside in rows])
     errors, odds = (np.repeat(each[:, None], len(rows), 1) for each in (residual, _log_odds(confidence)))
     tested = _tested(errors, odds, values, taken_for, insides, seed)
-    said = (np.arange(p.shape[1]) == taken_for[:, None]).astype(float)
+    predicted = (np.arange(p.shape[1]) == taken_for[:, None]).astype(float)
 
     def step(row: int, feature: int) -> np.ndarray:
         inside = insides[row]
         score = float((_standard(residual[inside, None]) * _standard(values[inside, feature, None])).mean())
         sure = max(float((confidence[inside] * (1 - confidence[inside])).mean()), 1e-9)
-        found: np.ndarray = score * residual[inside].std() / sure * said
+        found: np.ndarray = score * residual[inside].std() / sure * predicted
         return found
 
     return Family([name for name, _ in rows], *tested, insides, step)
