@@ -30,8 +30,8 @@ from torch import nn
 
 import poise
 from poise.auditing.measure import units
-from poise.auditing.statistics.errors_by_feature import Removing, softmax, temperature
-from poise.auditing.statistics.misuse import leftover
+from poise.auditing.statistics.errors_by_feature import FeatureRemoval, softmax, temperature
+from poise.auditing.statistics.misuse import misused_features
 from poise.data.sets.cache import load
 
 MODELS = {
@@ -85,8 +85,8 @@ KINDS = ("linear", "one feature", "rare class", "ten classes", "words", "skewed"
 def counting(logits: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int) -> set[int]:
     """The features that count."""
     count = values.shape[1]
-    nowhere = Removing(lambda _: np.zeros((0, 2)), np.zeros(count), np.ones(count))
-    return {one.unit for one in leftover(logits, labels, values, nowhere, [""] * count, seed) if one.counts}
+    nowhere = FeatureRemoval(lambda _: np.zeros((0, 2)), np.zeros(count), np.ones(count))
+    return {one.unit for one in misused_features(logits, labels, values, nowhere, [""] * count, seed) if one.counts}
 
 
 def false_alarms(samples: int = 200) -> None:

@@ -1,4 +1,4 @@
-"""The command `poise`, and `python -m poise`."""
+"""The entry point of `poise` and `python -m poise`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TextIO
 
 from poise.checks import install
-from poise.cli.stopping import INTERRUPTED, ended_like_ctrl_c
+from poise.cli.stopping import INTERRUPTED, termination_as_ctrl_c
 
 
 class Interrupted(BaseException):
-    """Ctrl-C. Not a KeyboardInterrupt, which the command line's library would answer in its own words."""
+    """Raised on Ctrl-C. Not a KeyboardInterrupt, since Typer would handle that with its own message."""
 
 
 def main() -> None:
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     signal.signal(signal.SIGINT, _Interrupt())
-    with ended_like_ctrl_c():
+    with termination_as_ctrl_c():
         try:
             _run()
-        except (Interrupted, KeyboardInterrupt):  # the latter from a library that answers Ctrl-C while it is imported
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the way out is short: nothing more needs to be said
+        except (Interrupted, KeyboardInterrupt):  # a library may raise the latter during its import
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # exit without a second message
             print("poise: interrupted. Finished work is saved; run the same command to continue.", file=sys.stderr)
             sys.exit(INTERRUPTED)
 
@@ -41,13 +41,15 @@ def _run() -> None:
 
 
 def _nowhere() -> TextIO:
-    """For a stream that the shell has closed, as `>&-` does."""
+    """A replacement for a stream that the shell has closed with `>&-`."""
     return Path(os.devnull).open("w")
 
 
 class _Interrupt:
-    """Raises Interrupted, once a second at most: shells, `timeout` and impatient fingers send it twice, and the second
-    must not meet the first on its way out."""
+    """Raises Interrupted, at most once a second.
+
+    Shells, `timeout` and users may send the signal twice; the second must not interrupt the exit.
+    """
 
     last = float("-inf")
 

@@ -15,7 +15,7 @@ from poise.auditing.compare import compare
 from poise.auditing.conditions import read_condition
 from poise.auditing.inputs.examples import batches as read
 from poise.auditing.inputs.examples import kind_of, sample_size
-from poise.auditing.verdict import confusions, in_a_ring
+from poise.auditing.verdict import confusions, in_a_cycle
 from poise.io.json_files import RecordError
 from poise.reporting.audit_files import load_audit
 
@@ -191,10 +191,10 @@ def test_conditions() -> None:
     assert not read_condition(f"accuracy < {accuracy}").holds(facts)
     assert read_condition(f"accuracy.high>={accuracy}").holds(facts)
     assert read_condition("verdict=follows utility").holds(facts) and not read_condition("verdict=brittle").holds(facts)
-    with pytest.raises(ValueError, match="was not measured: there are accuracy"):
+    with pytest.raises(ValueError, match="was not measured: choose one of accuracy"):
         read_condition("noise_accuracy<0.6").holds(facts)
     for wrong in ("accuracy", "accuracy<<1", "accuracy<.", "verdict=good"):
-        with pytest.raises(ValueError, match=r"condition|verdict is one of"):
+        with pytest.raises(ValueError, match=r"condition|verdict must be one of"):
             read_condition(wrong)
 
 
@@ -238,9 +238,9 @@ def test_a_class_that_is_taken_for_another() -> None:
 def test_labels_in_another_order_than_the_model_s_are_no_blindness() -> None:
     """Two or three classes swapped in a ring; a class that is taken for one of them, or a chain, is no ring."""
     labels = np.repeat([0, 1, 2, 3, 4], 20)
-    ring = in_a_ring(confusions(labels, np.repeat([1, 2, 0, 0, 4], 20)))
+    ring = in_a_cycle(confusions(labels, np.repeat([1, 2, 0, 0, 4], 20)))
     assert sorted((each.label, each.taken_for) for each in ring) == [(0, 1), (1, 2), (2, 0)]
-    assert in_a_ring(confusions(labels, np.repeat([1, 2, 2, 2, 4], 20))) == []
+    assert in_a_cycle(confusions(labels, np.repeat([1, 2, 2, 2, 4], 20))) == []
 
     network, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)), torch.eye(4).repeat(25, 1)
     with torch.no_grad():
@@ -279,5 +279,5 @@ def test_the_usual_sample_is_smaller_where_a_cpu_takes_long() -> None:
 def test_a_number_that_was_not_measured_is_told_with_those_that_were() -> None:
     loader = [(torch.rand(20, 1, 8, 8), torch.arange(20) % 2)]
     found = poise.audit(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2)), loader, corruptions="none")
-    with pytest.raises(KeyError, match="'noise_accuracy' was not measured: there are accuracy, calibration_error"):
+    with pytest.raises(KeyError, match="'noise_accuracy' was not measured: choose one of accuracy, calibration_error"):
         found["noise_accuracy"]

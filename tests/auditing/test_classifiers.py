@@ -154,7 +154,7 @@ REFUSED = {
     ),
     "no_grad": (Plain(before=torch.no_grad()(lambda x: x.mul_(2))), "in place under no_grad or by .data"),
     ".data": (Plain(before=lambda x: x.data.mul_(2)), "in place under no_grad or by .data"),
-    "another embed": (PatchEmbed(), r"head\(embed\(x\)\) is not what this PatchEmbed gives"),
+    "another embed": (PatchEmbed(), r"head\(embed\(x\)\) differs from the output of this PatchEmbed"),
 }
 
 
@@ -193,7 +193,7 @@ def test_a_file_of_torchscript_is_a_program(tmp_path: Path) -> None:
     torch.jit.script(WithEmbed()).save(str(whole))
     ways: dict[str, Any] = {"weights": None, "network": None, "head": None, "normalize": None}
     for path in (plain, whole):
-        with pytest.raises(AuditError, match=r"is a program of TorchScript.*give the Python model.*--trust"):
+        with pytest.raises(AuditError, match=r"is a TorchScript program.*Python model.*--trust"):
             load_model(str(path), trust=False, **ways)
     with pytest.raises(AuditError, match="hides its layers"):
         load_model(str(plain), trust=True, **ways)

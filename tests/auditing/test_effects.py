@@ -9,7 +9,7 @@ from auditing.planted_text import COMPANION, NOT, NUISANCE, Reader, batches, sen
 
 import poise
 from poise.auditing.measure import shifted, units
-from poise.auditing.statistics.errors_by_feature import Push, Removing, loss_of, measured_effect
+from poise.auditing.statistics.errors_by_feature import FeatureRemoval, LogitChange, loss_of, measured_effect
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST
 
 
@@ -21,9 +21,9 @@ def linear_case(weight: float, wanted: float = 1.0, seen: float = 1.0) -> tuple[
     logits = rest + np.stack([np.zeros(2000), weight * v], 1)
     right = 1 / (1 + np.exp(-(a + (weight + wanted) * v)))
     labels = (draw.uniform(size=2000) < right).astype(int)
-    push = Push(v, np.array([0.0, wanted * v.std()]), np.ones(2000, bool))
+    change = LogitChange(v, np.array([0.0, wanted * v.std()]), np.ones(2000, bool))
     return measured_effect(
-        logits, labels, push, Removing(lambda _: rest, np.zeros(1), np.array([seen, 1.0, 1.0])), 0, 1.0
+        logits, labels, change, FeatureRemoval(lambda _: rest, np.zeros(1), np.array([seen, 1.0, 1.0])), 0, 1.0
     )
 
 
@@ -42,9 +42,9 @@ def test_what_costs_the_model_is_overused() -> None:
 
 
 def test_too_few_examples_to_measure_again_are_unclear() -> None:
-    push = Push(np.ones(40), np.ones(2), np.ones(40, bool))
-    few = Removing(lambda _: np.zeros((10, 2)), np.zeros(1), np.ones(1))
-    assert measured_effect(np.zeros((40, 2)), np.zeros(40, int), push, few, 0, 1.0) == ("unclear", None, None)
+    change = LogitChange(np.ones(40), np.ones(2), np.ones(40, bool))
+    few = FeatureRemoval(lambda _: np.zeros((10, 2)), np.zeros(1), np.ones(1))
+    assert measured_effect(np.zeros((40, 2)), np.zeros(40, int), change, few, 0, 1.0) == ("unclear", None, None)
 
 
 def test_the_loss_is_torchs() -> None:
@@ -73,7 +73,7 @@ def test_text_models_are_called_by_their_names() -> None:
     blind = audited(Reader(sees_not=False))
     assert blind.names == (OVER_ROBUST,) and "it ignores the word 'not'" in blind.verdict
     jumpy = audited(Reader(loud=4.0))
-    assert jumpy.names == (BRITTLE,) and "too much of the word 'nuisance'" in jumpy.verdict
+    assert jumpy.names == (BRITTLE,) and "overuses the word 'nuisance'" in jumpy.verdict
     assert "companion" not in jumpy.verdict  # its errors go with that word too, but not because of it
     restless = audited(Reader(moved=6.0))
     assert restless.names == (BRITTLE,) and "least useful" in restless.verdict

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from poise.auditing.statistics.errors_by_feature import Removing, exceptions, overall, softmax, temperature
-from poise.auditing.statistics.misuse import leftover
+from poise.auditing.statistics.errors_by_feature import FeatureRemoval, exceptions, overall, softmax, temperature
+from poise.auditing.statistics.misuse import misused_features
 
 
 def sample(count: int, classes: int = 3, features: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,8 +71,8 @@ def test_what_turns_the_answer_round_in_every_class_is_found_over_all_of_them() 
     said = np.arange(100) % 5
     labels = np.where(values[:, 7] > 0.5, (said + draw.integers(1, 5, 100)) % 5, said)
     logits = 3.0 * (np.arange(5) == said[:, None]) + draw.normal(0, 0.1, (100, 5))
-    untouched = Removing(lambda _: logits, np.zeros(20), np.ones(20))
-    found = leftover(logits, labels, values, untouched, [f"column {n}" for n in range(20)])[0]
+    untouched = FeatureRemoval(lambda _: logits, np.zeros(20), np.ones(20))
+    found = misused_features(logits, labels, values, untouched, [f"column {n}" for n in range(20)])[0]
     assert (found.kind, found.name, found.label) == ("unused", "column 7", None) and found.counts
 
 
@@ -130,6 +130,6 @@ def with_ink(pictures: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.n
 def test_one_picture_with_ink_says_nothing_of_a_feature_and_several_do(pictures: int, found: bool) -> None:
     """As at the border of digits: what is nearly always 0 goes with any error that happens there."""
     logits, labels, values = with_ink(pictures)
-    untouched = Removing(lambda _: logits, np.zeros(20), np.ones(20))
-    hits = leftover(logits, labels, values, untouched, [f"column {n}" for n in range(20)])
+    untouched = FeatureRemoval(lambda _: logits, np.zeros(20), np.ones(20))
+    hits = misused_features(logits, labels, values, untouched, [f"column {n}" for n in range(20)])
     assert [each.name for each in hits if each.counts] == (["column 7"] if found else [])

@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 
 import poise
-from poise.auditing.statistics.errors_by_feature import Removing, temperature
-from poise.auditing.statistics.misuse import leftover
+from poise.auditing.statistics.errors_by_feature import FeatureRemoval, temperature
+from poise.auditing.statistics.misuse import misused_features
 from poise.auditing.statistics.numbers import calibration, corrected, mean, resampled, share
 from poise.features.sensitivity import overlap, spearman
 
@@ -139,12 +139,12 @@ def test_temperature_undoes_overconfidence() -> None:
 def test_nothing_is_left_over_where_the_model_is_right() -> None:
     """False alarms stay at the level: labels drawn from the model's own probabilities."""
     draw = np.random.default_rng(0)
-    untouched = Removing(lambda _: np.zeros((0, 2)), np.zeros(10), np.ones(10))
+    untouched = FeatureRemoval(lambda _: np.zeros((0, 2)), np.zeros(10), np.ones(10))
     alarms = 0
     for seed in range(10):
         values = draw.normal(size=(120, 10))
         logits = np.stack([values[:, 0], -values[:, 0]], 1)
         labels = (draw.uniform(size=120) > 1 / (1 + np.exp(-2 * values[:, 0]))).astype(int)
-        found = leftover(logits, labels, values, untouched, [str(n) for n in range(10)], seed)
+        found = misused_features(logits, labels, values, untouched, [str(n) for n in range(10)], seed)
         alarms += any(each.p < 0.02 for each in found)
     assert alarms <= 1

@@ -124,9 +124,9 @@ def test_few_examples_near_the_border_are_undecided() -> None:
 def test_few_examples_and_those_of_one_class_say_nothing() -> None:
     x, y = plain_rows(60, 3)
     few = poise.audit(linear(), batches(x[:9], y[:9]), examples=9)
-    assert few.names == ("undecided",) and "9 examples are too few; take 10 at least" in few.verdict
+    assert few.names == ("undecided",) and "9 examples are too few; use at least 10" in few.verdict
     alike = poise.audit(linear(), batches(x[y == 1], y[y == 1]), examples=60)
-    assert alike.names == ("undecided",) and "all examples are of one class" in alike.verdict
+    assert alike.names == ("undecided",) and "all examples belong to one class" in alike.verdict
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tiny_cifar import drawn_cifar
 import poise
 from poise.auditing.inputs.classifiers import Unscaled
 from poise.auditing.inputs.examples import read_rows
-from poise.auditing.inputs.fitting import in_classes_of, lines_of, sample
+from poise.auditing.inputs.fitting import match_classes, read_lines, sample
 from poise.auditing.inputs.images import open_pictures
 from poise.auditing.inputs.models import Loaded, load_model
 from poise.auditing.inputs.texts import open_texts, open_tokenizer
@@ -59,7 +59,7 @@ def test_a_function_of_a_file_and_of_a_module(tmp_path: Path, monkeypatch: pytes
         "mine_to_audit:text": "must return a torch.nn.Module",
         "nowhere.py:network": "is not a file",
         "no_such_module:network": "cannot be imported",
-        "mine_to_audit.py": "name the function of mine_to_audit.py",
+        "mine_to_audit.py": "mine_to_audit.py:FUNCTION",
         "mine_to_audit.py:broken": r"broken raised ZeroDivisionError \(line \d+ of mine_to_audit.py\): division",
         "broken_to_audit.py:network": "broken_to_audit.py raised NameError",
         "broken_to_audit:network": "broken_to_audit raised NameError",
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_is_not_what_was_written_is_refused(tmp_path: Path) ->
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     for word in (tmp_path, file):
-        with pytest.raises(AuditError, match=r"checkpoint-0003.json is damaged .*: give the checkpoint before it"):
+        with pytest.raises(AuditError, match=r"checkpoint-0003.json is damaged .*: use the previous checkpoint"):
             model(str(word), network=network)
     file.write_bytes(whole)
     facts = file.with_suffix(".json")
@@ -163,18 +163,14 @@ def test_a_kept_model_names_its_own_network(tmp_path: Path) -> None:
         model(str(tmp_path / "gone.safetensors"))
     for header in (None, {"poise": "{"}, {"poise": "[]"}, {"poise": '{"network": "LeNet"}'}):
         save_file(kept.state_dict(), tmp_path / "bare.safetensors", header)
-        with pytest.raises(
-            AuditError, match=r"nor a recipe beside it names its network: give it, such as --network 'resnet"
-        ):
+        with pytest.raises(AuditError, match=r"nor a recipe beside it names the network: .*--network 'resnet"):
             model(str(tmp_path / "bare.safetensors"))
 
 
 def test_what_is_no_model_gets_a_sentence(tmp_path: Path) -> None:
     missing = [name for name in ("torchvision", "timm") if find_spec(name) is None]
-    told = ("", f"; {''.join(missing)} is not installed here", "; neither torchvision nor timm is installed here")
-    with pytest.raises(
-        AuditError, match=f"no model is found under 'nothing': .* or module:function{told[len(missing)]}$"
-    ):
+    told = ("", f"; {''.join(missing)} is not installed", "; neither torchvision nor timm is installed")
+    with pytest.raises(AuditError, match=f"no model found at 'nothing': .* or module:function{told[len(missing)]}$"):
         model("nothing")
     with pytest.raises(AuditError, match=r"neither config.json .* nor model.safetensors or checkpoint"):
         model(str(tmp_path))
@@ -253,7 +249,7 @@ def test_code_of_a_model_s_folder_is_not_run(kind: str, tmp_path: Path) -> None:
         ("x", None, "x.npy cannot be read: No such file"),
         ("y", "archive", "y.npy cannot be read"),
         ("y", "short", "y.npy has 3 labels for 4 examples"),
-        ("y", "floats", "y.npy needs one whole number as label per example, got float64"),
+        ("y", "floats", "y.npy must have one whole number per example as label, got float64"),
     ],
 )
 def test_the_array_that_is_wrong_is_named(which: str, content: object, sentence: str, tmp_path: Path) -> None:
@@ -302,14 +298,14 @@ def test_a_folder_of_class_folders(tmp_path: Path) -> None:
     found = open_pictures(str(photos(tmp_path / "photos")), None, None, 32)
     (batch,) = found.batches([5, 0])
     assert batch.x.shape == (2, 3, 32, 32) and batch.y.tolist() == [1, 0] and float(batch.x.max()) <= 1
-    assert in_classes_of(found, ["bird", "dog", "cat"], 3).labels.tolist() == [2, 2, 2, 1, 1, 1]
-    assert in_classes_of(found, [], 2).labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert match_classes(found, ["bird", "dog", "cat"], 3).labels.tolist() == [2, 2, 2, 1, 1, 1]
+    assert match_classes(found, [], 2).labels.tolist() == [0, 0, 0, 1, 1, 1]
     with pytest.raises(AuditError, match="2 class folders"):
-        in_classes_of(found, [], 10)
+        match_classes(found, [], 10)
     with pytest.raises(AuditError, match="1 class folder, the model 10 classes"):
-        in_classes_of(replace(found, classes=["cat"], labels=found.labels * 0), [], 10)
-    with pytest.raises(AuditError, match="3 names of classes"):
-        in_classes_of(found, ["a", "b", "c"], 2)
+        match_classes(replace(found, classes=["cat"], labels=found.labels * 0), [], 10)
+    with pytest.raises(AuditError, match="3 class names"):
+        match_classes(found, ["a", "b", "c"], 2)
     assert batch.sources == ["dog/2.png", "cat/0.png"]
 
 
@@ -318,11 +314,11 @@ def test_cifar_classes_have_their_names_unless_others_are_given(
 ) -> None:
     drawn_cifar(tmp_path, monkeypatch)
     found = open_pictures("cifar10", None, None, None)
-    assert in_classes_of(found, [], 10).classes[3] == "cat"
+    assert match_classes(found, [], 10).classes[3] == "cat"
     letters = list("abcdefghij")
-    assert in_classes_of(found, letters, 10).classes == letters
-    assert in_classes_of(found, [], 12).classes[3] == "3"  # another model's classes
-    assert (in_classes_of(found, [], 10).labels == found.labels).all()
+    assert match_classes(found, letters, 10).classes == letters
+    assert match_classes(found, [], 12).classes[3] == "3"  # another model's classes
+    assert (match_classes(found, [], 10).labels == found.labels).all()
 
 
 def test_a_damaged_picture_is_left_out_and_named(tmp_path: Path) -> None:
@@ -331,11 +327,11 @@ def test_a_damaged_picture_is_left_out_and_named(tmp_path: Path) -> None:
     found = open_pictures(str(folder), None, None, 32)
     (batch,) = found.batches(range(6))
     assert batch.sources == ["cat/1.png", "cat/2.png", "dog/0.png", "dog/1.png", "dog/2.png"] and len(batch.x) == 5
-    assert found.left_out() == ["1 picture could not be read, and left out: cat/0.png"]
+    assert found.left_out() == ["skipped 1 image that could not be read: cat/0.png"]
     assert found.first(range(6)).sources == ["cat/1.png"]
     for name in ("cat/1.png", "cat/2.png", "dog/0.png", "dog/1.png", "dog/2.png"):
         (folder / name).write_bytes(b"")
-    with pytest.raises(AuditError, match=r"nothing that can be read: .*0.png cannot be read as a picture"):
+    with pytest.raises(AuditError, match=r"no readable examples: .*0.png cannot be read as an image"):
         open_pictures(str(folder), None, None, 32).first(range(6))
 
 
@@ -348,12 +344,12 @@ def test_pipes_in_place_of_what_an_audit_reads_are_named(tmp_path: Path) -> None
     with within(20):
         found = open_pictures(str(folder), None, None, 32)
         assert len(next(found.batches(range(6))).x) == 5
-        assert found.left_out() == ["1 picture could not be read, and left out: cat/0.png"]
+        assert found.left_out() == ["skipped 1 image that could not be read: cat/0.png"]
         for read in (
             lambda: load_weights(tmp_path / "a.safetensors", trust=False),
             lambda: load_weights(tmp_path / "a.pt", trust=True),
             lambda: read_rows(tmp_path / "a.tsv"),
-            lambda: lines_of(tmp_path / "names"),
+            lambda: read_lines(tmp_path / "names"),
             lambda: open_tokenizer(tmp_path / "names", 128),
             lambda: model(str(tmp_path / "a.safetensors")),
         ):
@@ -380,11 +376,11 @@ def test_arrays_with_columns(tmp_path: Path) -> None:
     for words, sentence in {
         (tmp_path / "x.npy", None, None): "--labels",
         (tmp_path / "o.npy", tmp_path / "y.npy", None): "cannot be read",
-        (tmp_path / "b.npz", None, None): "call the pictures x",
+        (tmp_path / "b.npz", None, None): "name the examples x",
         (tmp_path / "a.npz", None, tmp_path / "short.tsv"): "1 rows for 6",
-        (tmp_path / "y.npy", tmp_path / "y.npy", None): "not pictures",
+        (tmp_path / "y.npy", tmp_path / "y.npy", None): "must be images",
         (tmp_path / "none.npz", None, None): "cannot be read",
-        (Path("nowhere"), None, None): "no data are found",
+        (Path("nowhere"), None, None): "no data found",
     }.items():
         with pytest.raises(AuditError, match=sentence):
             open_pictures(str(words[0]), *words[1:], None)
@@ -394,7 +390,7 @@ def test_pixels_that_are_not_in_0_to_1(tmp_path: Path) -> None:
     x, y = np.random.default_rng(0).integers(0, 256, (6, 20, 20, 3)), np.arange(6) % 2
     for name, array in {"floats": x.astype(np.float32), "signed": x - 128.0, "large": x * 9}.items():
         np.savez(tmp_path / f"{name}.npz", x=array, y=y)
-        with pytest.raises(AuditError, match=r"values from .* save them as uint8, or as floats in \[0, 1\]"):
+        with pytest.raises(AuditError, match=r"values from .* uint8, or as floats in \[0, 1\]"):
             open_pictures(str(tmp_path / f"{name}.npz"), None, None, None)
     np.savez(tmp_path / "nan.npz", x=np.where(x > 3, np.nan, 0), y=y)
     with pytest.raises(AuditError, match="not finite"):
@@ -403,9 +399,9 @@ def test_pixels_that_are_not_in_0_to_1(tmp_path: Path) -> None:
     np.savez(tmp_path / "bytes.npz", x=x.astype(np.uint8), y=y)
     whole, bytes_ = (open_pictures(str(tmp_path / f"{name}.npz"), None, None, None) for name in ("whole", "bytes"))
     torch.testing.assert_close(whole.read([0, 3]), bytes_.read([0, 3]))
-    assert "taken for pixels" in whole.notes[0] and not bytes_.notes
+    assert "interpreted as pixels" in whole.notes[0] and not bytes_.notes
     np.savez(tmp_path / "normal.npz", x=(x - 128) / 60, y=y)
-    assert "sigma is meant for" in open_pictures(str(tmp_path / "normal.npz"), None, None, None).notes[0]
+    assert "noise assume [0, 1]" in open_pictures(str(tmp_path / "normal.npz"), None, None, None).notes[0]
 
 
 @pytest.mark.parametrize("layout", ["last", "first", "grey", "shared"])
@@ -422,9 +418,9 @@ def test_utility_in_an_npz(layout: str, tmp_path: Path) -> None:
     (batch,) = found.batches([2, 0])
     torch.testing.assert_close(batch.given, expected[[2, 0]])
     assert batch.given.shape == batch.x.shape
-    assert found.notes == ("arrays of a.npz that are no columns were left out: other [2, 2]",)
+    assert found.notes == ("ignored arrays of a.npz that are not columns: other [2, 2]",)
     np.savez(tmp_path / "b.npz", x=x, y=np.arange(4) % 2, utility=u[:, :2])
-    with pytest.raises(AuditError, match="give one per feature"):
+    with pytest.raises(AuditError, match="one value per feature"):
         open_pictures(str(tmp_path / "b.npz"), None, None, None)
 
 
@@ -528,10 +524,10 @@ def test_values_that_are_not_finite_are_the_datas_fault(tmp_path: Path) -> None:
     x[2] = np.nan
     np.savez(tmp_path / "late.npz", x=x, y=np.arange(6000) % 2)
     found = open_pictures(str(tmp_path / "late.npz"), None, None, None)
-    with pytest.raises(ValueError, match=r"^the data have values that are not finite, such as row 2: fill or drop"):
+    with pytest.raises(ValueError, match=r"^the data contain values that are not finite, such as row 2"):
         found.first([2])
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(9, 2))
-    with pytest.raises(ValueError, match="the data have values that are not finite, such as example 0 of a batch"):
+    with pytest.raises(ValueError, match="the data contain values that are not finite, such as example 0 of a batch"):
         poise.audit(model, [(torch.full((20, 1, 3, 3), torch.nan), torch.arange(20) % 2)])
 
 

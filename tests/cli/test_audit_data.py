@@ -63,13 +63,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("nets.py:network", "nets.py:wider", "--data", "test.npz"), "nets.py:wider cannot take pictures [3, 20, 20]"),
+        (
+            ("nets.py:network", "nets.py:wider", "--data", "test.npz"),
+            "nets.py:wider does not accept images [3, 20, 20]",
+        ),
         (("nets.py:network", "nets.py:other", "--data", "test.npz"), "nets.py:other has 4 classes, nets.py:network"),
-        (("nets.py:network", "--reference", "nets.py:wider", "--data", "test.npz"), "nets.py:wider cannot take"),
+        (("nets.py:network", "--reference", "nets.py:wider", "--data", "test.npz"), "nets.py:wider does not accept"),
         (("nets.py:moody", "--data", "test.npz", *FEW), "failed on the data with KeyError (line 16 of nets.py): 'too"),
         (("nets.py:network", "--head", "1", "--data", "test.npz"), "'1' is not the model's last layer"),
-        (("nets.py:network", "--data", "table.npz"), "nets.py:network cannot take rows of 6 columns"),
-        (("nets.py:table", "--normalize", "half", "--data", "table.npz"), "--normalize is for pictures"),
+        (("nets.py:network", "--data", "table.npz"), "nets.py:network does not accept rows of 6 columns"),
+        (("nets.py:table", "--normalize", "half", "--data", "table.npz"), "--normalize applies to images only"),
         (("nets.py:network", "--beside", "nowhere", "--data", "test.npz"), "nowhere"),
         (("nets.py:network", "--sentences", "nowhere", "--data", "test.npz"), "nowhere cannot be read"),
     ],
@@ -87,7 +90,7 @@ def test_a_table(home: Path, monkeypatch, capsys) -> None:
     assert found["data"]["shape"] == [6] and found["examples"] == 80
     assert found["data"]["feature_names"] == list("abcdef")
     assert "c: utility" in (home / "audit" / "index.html").read_text()
-    assert found["notes"][0] == "--size has no effect on a table" and "standardized" in found["notes"][1]
+    assert found["notes"][0] == "--size has no effect on a table" and "standardizes" in found["notes"][1]
     assert found["telling"][0]["source"].startswith("row ")
     rows = [line.split(",") for line in (home / "audit" / "examples.csv").read_text().splitlines()]
     labels = {row[1]: int(row[2]) for row in rows[1:]}
@@ -108,8 +111,8 @@ def test_a_damaged_picture_is_left_out_counted_and_named(home: Path, monkeypatch
     found = facts(home)
     assert found["examples"] == 29 and found["telling"][0]["source"].endswith(".png")
     assert found["notes"][:2] == [
-        "--tokenizer has no effect on pictures",
-        "1 picture could not be read, and left out: c0/00.png",
+        "--tokenizer has no effect on images",
+        "skipped 1 image that could not be read: c0/00.png",
     ]
     assert found["telling"][0]["source"] in (home / "audit" / "index.html").read_text()
 
@@ -197,11 +200,11 @@ def test_sentences_that_are_too_long_and_models_that_read_others(home: Path, mon
     assert poise(monkeypatch, "one", "--data", "r.tsv", "--probes", "8", "--normalize", "half") == 0
     found = facts(home)
     assert found["notes"][0] == "--normalize and --probes have no effect on text"
-    assert found["notes"][1] == "2 of 6 sentences were cut to 16 tokens: the model takes no more"
+    assert found["notes"][1] == "truncated 2 of 6 sentences to 16 tokens: the limit of the model"
     assert found["telling"][0]["source"].startswith("row ")
     for words, sentence in {
-        ("one", "other", "--data", "r.tsv"): "other has another tokenizer than one",
-        ("one", "--data", "test.npz"): "one reads text: give it sentences",
+        ("one", "other", "--data", "r.tsv"): "other and one have different tokenizers",
+        ("one", "--data", "test.npz"): "one takes text: --data must be",
         ("one", "--data", "seven.tsv"): "seven.tsv has label 7, but the model has 2 classes",
     }.items():
         (home / "seven.tsv").write_text("text\tlabel\nw1\t7\n")

@@ -104,7 +104,7 @@ def test_a_folder_of_greys_for_a_model_of_one_channel(home: Path, monkeypatch) -
         assert np.array_equal((arrays["x_0"][0] * 255).round(), shown)
     assert poise(monkeypatch, "own.py:colour", "--data", "photos", *FEW) == 0
     assert facts(home)["data"]["shape"] == [3, 20, 20]
-    assert "cannot take pictures [3, 20, 20]" in str(
+    assert "does not accept images [3, 20, 20]" in str(
         poise(monkeypatch, "own.py:colour", "own.py:grey", "--data", "photos", "--out", "new")
     )
 
@@ -142,7 +142,7 @@ def test_one_logit_for_two_classes(home: Path, monkeypatch, name: str) -> None:
     ("name", "sentence"),
     [
         ("log_softmax", "own.py:log_softmax: 'fc' is not the model's last layer: the model applies log_softmax to"),
-        ("number", "own.py:number gave 3: it must return a torch.nn.Module"),
+        ("number", "own.py:number must return a torch.nn.Module, got 3"),
     ],
 )
 def test_what_is_no_classifier_is_said(home: Path, monkeypatch, name: str, sentence: str) -> None:

@@ -109,7 +109,7 @@ def test_a_contact_sheet(tmp_path: Path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("cifar10",), "give one of --out and --sheet"),
+        (("cifar10",), "pass either --out or --sheet"),
         (("cifar10", "--out", "o", "--corruption", "fogg"), "did you mean 'fog'"),
         (("cifar10", "--out", "o", "--severity", "6"), "severity=6"),
         (("cifar10", "--out", "o", "--profile", "cifar10"), "profile='cifar10' must be one of"),
@@ -123,7 +123,7 @@ def test_a_contact_sheet(tmp_path: Path, monkeypatch) -> None:
         (("cifar10", "--out", "o", "--device", "cuda:99"), "device 'cuda:99' is not available"),
         (("cifar10", "--out", "o", "--labels", "y.npy"), "needs an .npy of images, and --out"),
         (("photos", "--out", "o", "--labels", "y.npy", "--profile", "cifar"), "needs an .npy of images, and --out"),
-        (("photos", "--out", "o"), "for pictures choose one of cifar, tiny, imagenet"),
+        (("photos", "--out", "o"), "image files need one of cifar, tiny, imagenet"),
         (("photos", "--out", "photos/o", "--profile", "cifar"), "folder outside of it"),
         (("large.npy", "--out", "o"), "no profile exists for 40 x 40 pixels"),
         (("cifar10", "--sheet", "o.gif"), "o.gif must end with one of .png, .jpg, .jpeg"),
@@ -150,10 +150,10 @@ def test_failures_end_with_a_sentence(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "full" / "mine").write_text("x")
     profile = ("--profile", "cifar", "--corruption", "fog")
     for source, out, sentence in (
-        ("nowhere", "o", "nowhere does not exist: name cifar10, cifar100, an .npy file, a folder or a picture"),
+        ("nowhere", "o", "nowhere does not exist: use cifar10, cifar100, an .npy file, a folder or an image"),
         ("cifar100", "o", "poise data get cifar100"),
         (tmp_path / "x.npy", "o", "uint8"),
-        (tmp_path / "bad.npy", "o", "is not an array that can be read"),
+        (tmp_path / "bad.npy", "o", "cannot be read as an array"),
         (tmp_path / "missing.npy", "o", "missing.npy does not exist"),
         ("cifar10", "full", "contains other files"),
         ("cifar10", "full/mine/deeper", "Not a directory"),
@@ -189,7 +189,7 @@ def test_a_failed_sheet_leaves_no_file(tmp_path: Path, monkeypatch) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 63, 63, 3), np.uint8))
     for words, sentence in (
         (("--sheet", tmp_path / "s.png"), "images must be at most 62 x 104 pixels for frost"),
-        (("--sheet", tmp_path / "s.png", "--image", 1), "there is no image 1: they are counted from 0 to 0"),
+        (("--sheet", tmp_path / "s.png", "--image", 1), "--image 1 is out of range"),
     ):
         assert sentence in str(poise(monkeypatch, tmp_path / "x.npy", "--profile", "cifar", *words))
 
@@ -268,7 +268,7 @@ def test_an_array_with_a_flipped_head_is_named(place: int, tmp_path: Path, monke
     ]  # bytes that numpy answers with errors of Python's parser, or others
     (tmp_path / "x.npy").write_bytes(content[:place] + wrong + content[place + 1 :])
     end = str(poise(monkeypatch, tmp_path / "x.npy", "--out", tmp_path / "c", "--corruption", "fog"))
-    assert end == f"poise: {tmp_path / 'x.npy'} is not an array that can be read: save it with numpy.save, as numbers"
+    assert end == f"poise: {tmp_path / 'x.npy'} cannot be read as an array: save numbers with numpy.save"
 
 
 def test_a_damaged_picture_on_a_sheet_is_named(tmp_path: Path, monkeypatch) -> None:

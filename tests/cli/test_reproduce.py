@@ -29,7 +29,7 @@ def test_a_helper_starts_no_helpers(words: list[str], monkeypatch: pytest.Monkey
 def test_seeds_are_how_many_or_which() -> None:
     assert list(seeds_of("3")) == [0, 1, 2] and list(seeds_of("3-4")) == [3, 4] and list(seeds_of("2-2")) == [2]
     for wrong in ("0", "4-3", "-2", "3-", "1,2", "x", ""):
-        with pytest.raises(typer.BadParameter, match="give how many, such as 5, or which, such as 3-4"):
+        with pytest.raises(typer.BadParameter, match="must be a number of seeds, such as 5, or a range, such as 3-4"):
             seeds_of(wrong)
 
 

@@ -63,7 +63,7 @@ def test_runs_that_were_only_validated_have_no_table(tmp_path: Path, monkeypatch
     described = json.loads((folder / "experiment.json").read_text())
     described["details"] = {"fog": [{"name": "fog", "of": ["fog/1"]}]}
     (folder / "experiment.json").write_text(json.dumps(described))
-    said = f"poise: {tmp_path} has no tested runs (those of a sweep are not tested: see its sweep.html)"
+    said = f"poise: {tmp_path} has no tested runs. Runs of a sweep are not tested: see its sweep.html"
     assert poise(monkeypatch, "table", tmp_path) == said
 
 

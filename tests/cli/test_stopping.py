@@ -10,7 +10,7 @@ import pytest
 
 CODE = """
 import os, signal, sys, time
-from poise.cli.stopping import ended_like_ctrl_c
+from poise.cli.stopping import termination_as_ctrl_c
 
 def told():
     return [signal.getsignal(number) == signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)]
@@ -19,7 +19,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background j
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup this
 if sys.argv[1] == "ignored":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-with ended_like_ctrl_c():
+with termination_as_ctrl_c():
     print(told(), signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)
     if sys.argv[1] == "forked":
         ready, say = os.pipe()

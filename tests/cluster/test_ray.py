@@ -282,11 +282,11 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--address", "auto"), "--address and --gpus-per-run are for --engine ray"),
-        (("--engine", "ray", "--fleet"), "--fleet trains all runs in one process: leave out either it or --engine ray"),
+        (("--address", "auto"), "--address and --gpus-per-run need --engine ray"),
+        (("--engine", "ray", "--fleet"), "--fleet trains all runs in one process: omit it, or --engine ray"),
         (
             ("--engine", "ray", "--jobs", "2"),
-            "--jobs starts processes on this machine: leave out either it or --engine ray",
+            "--jobs starts processes on this machine: omit it, or --engine ray",
         ),
         (("--engine", "ray", "--gpus-per-run", "2"), "--gpus-per-run"),
         (("--engine", "ray", "--gpus-per-run", "1", "--device", "cpu"), "and device='cpu' contradict each other"),

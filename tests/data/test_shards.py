@@ -215,7 +215,7 @@ def test_the_command(folder: Path, tmp_path: Path, monkeypatch) -> None:
     out = tmp_path / "shards"
     assert "imagenet is not in" in str(run("shard", str(out)).exception)
     done = run("shard", str(out), "--from", str(folder), "--pictures", "20")
-    assert done.stdout == f"{out}: 45 pictures to train on, 10 for validation\n"
+    assert done.stdout == f"{out}: 45 training images, 10 validation images\n"
     for place, said in ((folder, f"{folder}"), (out, f"{out}"), (out, f"already here, by {out}")):
         assert run("get", "imagenet", "--from", str(place)).stdout == f"imagenet: {said}\n"  # from now on
     assert "holds shards of 20 pictures" in str(run("shard", str(out), "--from", str(folder)).exception)

@@ -1,1 +1,1 @@
-"""Does a trained model's sensitivity follow utility? Measured, judged, compared; drawn by `reporting`."""
+"""Audits of trained classifiers: whether their sensitivity follows the utility of features."""

@@ -1,6 +1,6 @@
-"""audit: does a trained classifier's sensitivity follow utility?
+"""The audit: does a trained classifier's sensitivity follow utility?
 
-Measuring leaves the model as it was. Interrupted by Ctrl-C, it gives the result of the examples it has seen.
+An audit leaves the model unchanged. If Ctrl-C interrupts it, it returns the result for the examples measured so far.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.auditing.design import PROBES, Plan, Wanted, make_plan
+from poise.auditing.design import PROBES, AuditPlan, AuditSettings, make_plan
 from poise.auditing.inputs.classifiers import as_classifier, precision_note
 from poise.auditing.inputs.examples import Batch, batches, kind_of, sample_size
-from poise.auditing.measure import Collected, measured
-from poise.auditing.result import Audit, Names, summed_up
+from poise.auditing.measure import Collected, measure
+from poise.auditing.result import Audit, Names, build_audit
 from poise.checks import require_part, require_several, require_whole
 from poise.classifier import Classifier, check_batch, evaluating
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
@@ -47,43 +47,43 @@ def audit(
     names: Names | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """A verdict on a classifier from labelled examples, numbers with intervals, and the most telling examples.
+    """Audit a classifier on labelled examples: a verdict, numbers with intervals, and notable examples.
 
-    model        any classifier: with `embed` and `head`, or one that `split` can see so; `head` names its last layer.
-    loader       batches (x, y), (x, y, columns) or dicts as Hugging Face makes them; pictures in [0, 1], or Tokens.
-                 Columns {name: values} make slices; one called "utility" is the features' utility, from outside.
-    utility      by default the model's own; TeacherUtility asks another model.
-    strengths    sigmas of the noise, by default .1, .25 and .5; for text the fractions of tokens that are removed.
-    fraction     of the features that count as least and as most useful.
-    probes       of the sensitivity, with relative error 1 / sqrt(2 probes) per feature; None for the exact Jacobian.
+    model        any classifier with `embed` and `head`, or one that `split` supports; `head` names its last layer.
+    loader       batches (x, y), (x, y, columns) or dicts in the style of Hugging Face; images in [0, 1], or Tokens.
+                 Columns {name: values} define slices. A column named "utility" holds the utility of the features.
+    utility      by default that of the model itself; TeacherUtility uses another model.
+    strengths    sigmas of the noise, by default .1, .25 and .5; for text, the fractions of tokens to remove.
+    fraction     the fraction of the features that counts as least and as most useful.
+    probes       random probes, with relative error 1 / sqrt(2 probes) per feature; None for the exact Jacobian.
     corruptions  "fast" (one of each group, three severities), "all" (19 x 5), "none", or names.
-    examples     how many at most, in the loader's order; by default 1000; on a CPU 100 pictures, 300 sentences.
-    memory       bytes that a graph may take at once; by default 256 MB on a CPU and 8 GB on a GPU.
-    names        what model, data, classes, features and tokens are called.
-    progress     called with a word, how many examples are done, and how many there will be at most.
+    examples     their maximum, in the loader's order; by default 1000; on a CPU 100 images or 300 sentences.
+    memory       the maximum size of a graph in bytes; by default 256 MB on a CPU and 8 GB on a GPU.
+    names        display names of the model, data, classes, features and tokens.
+    progress     called with the unit, the number of completed examples, and their maximum.
     """
     begin = time.perf_counter()
     _check_settings(loader, utility, sensitivity, seed, memory, names, progress)
-    classifier, device = _seen_as(model, head)
+    classifier, device = _as_classifier(model, head)
     if examples is not None:
         require_whole("examples", examples, least=2)
     flow = batches(loader, device, examples)
-    first = _first(flow, classifier)
+    first = _first_batch(flow, classifier)
     limit = sample_size(kind_of(first.x), device) if examples is None else examples
     memory = memory or _MEMORY.get(device.type, 2**28)
-    wanted = Wanted(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
-    plan = make_plan(classifier, first.x, wanted)
+    settings = AuditSettings(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
+    plan = make_plan(classifier, first.x, settings)
     if note := precision_note(model):  # type: ignore[arg-type]
         plan = replace(plan, notes=(*plan.notes, note))
     collected, complete = _collect(classifier, chain([first], flow), plan, limit, progress)
     seconds = time.perf_counter() - begin
-    return summed_up(classifier, collected, plan, _named(names or Names(), model), complete, seconds)
+    return build_audit(classifier, collected, plan, _with_model_name(names or Names(), model), complete, seconds)
 
 
 def _check_settings(
     loader: Any, utility: Any, sensitivity: Any, seed: int, memory: int | None, names: Any, progress: Any
 ) -> None:
-    """Raise for what no loader can make right."""
+    """Check the settings that do not depend on the data."""
     require_several("loader", loader)
     require_whole("seed", seed)
     if memory is not None:
@@ -97,12 +97,12 @@ def _check_settings(
             require_part(name, part)
 
 
-def _named(names: Names, model: object) -> Names:
+def _with_model_name(names: Names, model: object) -> Names:
     return names if names.model else replace(names, model=type(model).__name__)
 
 
-def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
-    """embed and head of the model, and where its weights are."""
+def _as_classifier(model: nn.Module | Classifier, head: str | None) -> tuple[Classifier, torch.device]:
+    """The model as embed and head, and the device of its weights."""
     whole = getattr(model, "_orig_mod", model)  # of torch.compile
     if isinstance(head, str) and isinstance(whole, nn.Module) and not hasattr(whole, head):
         known_head(whole, head)
@@ -110,27 +110,27 @@ def _seen_as(model: nn.Module | Classifier, head: str | None) -> tuple[Classifie
     return classifier, next((p.device for p in classifier.parameters()), torch.device("cpu"))
 
 
-def _first(flow: Iterator[Batch], model: Classifier) -> Batch:
+def _first_batch(flow: Iterator[Batch], model: Classifier) -> Batch:
     first = next(flow, None)
     if first is None:
-        raise ValueError("the loader gave no examples")
+        raise ValueError("the loader has no examples")
     if isinstance(first.x, Tensor) and not first.x.is_floating_point():
-        raise TypeError(f"x is {first.x.dtype}: an audit needs floats, or poise.Tokens for text")
+        raise TypeError(f"x is {first.x.dtype}: it must be a float tensor, or poise.Tokens for text")
     check_batch(model, first.x, first.y)
     if isinstance(first.x, Tensor) and first.x.is_floating_point():
         with evaluating(model), torch.enable_grad():
             if not model.embed(first.x[:1].detach().requires_grad_()).requires_grad:
-                raise ValueError("the model gives no gradients: take no_grad, inference_mode and detach out of it")
+                raise ValueError("the model gives no gradients: remove no_grad, inference_mode and detach from it")
     return first
 
 
 def _collect(
-    model: Classifier, flow: Iterable[Batch], plan: Plan, limit: int, progress: Progress | None
+    model: Classifier, flow: Iterable[Batch], plan: AuditPlan, limit: int, progress: Progress | None
 ) -> tuple[Collected, bool]:
     collected = Collected(plan.middle)
     try:
         for batch in flow:
-            for part in measured(model, batch, len(collected), plan):
+            for part in measure(model, batch, len(collected), plan):
                 collected.add(part)
                 if progress is not None:
                     progress("examples", len(collected), limit)

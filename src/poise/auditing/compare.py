@@ -1,4 +1,4 @@
-"""Two models on the same examples: differences with paired tests.
+"""Comparison of two models on the same examples: differences with paired tests.
 
 d_i = b_i - a_i over examples i, paired t, 95 % interval, Holm's correction over the numbers that are compared
 """
@@ -31,13 +31,13 @@ class Comparison:
         lines = [summary(self.one.facts), "", summary(self.other.facts), "", "the second minus the first"]
         for name, gap in self.differences.items():
             span = "" if gap["low"] is None else f"   {gap['low']:+.3f} to {gap['high']:+.3f}"
-            told = "" if gap["holm"] is None else f"   {_probability(gap['holm'])}{' *' if gap['significant'] else ''}"
-            lines.append(f"{name.replace('_', ' '):30}{gap['mean']:+8.3f}{span}{told}")
+            test = "" if gap["holm"] is None else f"   {_probability(gap['holm'])}{' *' if gap['significant'] else ''}"
+            lines.append(f"{name.replace('_', ' '):30}{gap['mean']:+8.3f}{span}{test}")
         return "\n".join(lines)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """comparison.json."""
+        """The content of comparison.json."""
         return {
             "version": VERSION,
             "kind": "comparison",
@@ -48,7 +48,7 @@ class Comparison:
         }
 
     def save(self, folder: Path | str, beside: tuple[Path, ...] = ()) -> Path:
-        """comparison.json, the files of both audits in folders 1 and 2, and the page; returns the page's path."""
+        """Write comparison.json, both audits in the folders 1 and 2, and the page; return the path of the page."""
         from poise.reporting.audit_page import comparison_page
 
         home = Path(folder)
@@ -61,15 +61,15 @@ class Comparison:
 
 
 def compare(one: Audit, other: Audit) -> Comparison:
-    """The second minus the first; ValueError unless both saw the same examples.
+    """Compare two audits, the second minus the first; raise ValueError if they used different examples.
 
-    Only the first of them count where one audit was interrupted.
+    If one audit was interrupted, only the examples of both are compared.
     """
     from poise.reporting.statistics import corrected, paired
 
     count = min(len(one.table.label), len(other.table.label))
     if not np.array_equal(one.table.label[:count], other.table.label[:count]):
-        raise ValueError("the two audits saw different examples: give both the same data and seed")
+        raise ValueError("the two audits used different examples: run both with the same data and seed")
     left, right = (values_of(audit.table, audit.making, audit.middle) for audit in (one, other))
     names = [name for name in left if name in right]
     gaps = [paired(_by_example(right[name][:count]), _by_example(left[name][:count])) for name in names]

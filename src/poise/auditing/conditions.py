@@ -16,7 +16,7 @@ from typing import Any
 from poise.auditing.statistics.numbers import not_measured
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, UNDECIDED
 
-_WAYS: dict[str, Callable[[float, float], bool]] = {
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -28,42 +28,42 @@ _VERDICT = re.compile(r"\s*verdict\s*==?\s*(.+?)\s*")
 
 @dataclass(frozen=True)
 class Condition:
-    """One that must not hold."""
+    """A condition that fails the build if it holds."""
 
     text: str
     name: str
     end: str = "value"
-    way: str = ""
+    comparison: str = ""
     bound: float = 0.0
     verdict: str = ""
 
     def holds(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the audit is as the condition says; ValueError for a number that was not measured."""
+        """Whether the audit meets the condition; raise ValueError for a number that was not measured."""
         if self.verdict:
             return self.verdict in facts["verdict"]["names"]
         if self.name not in facts["numbers"]:
             raise ValueError(not_measured(self.name, facts["numbers"]))
         held = facts["numbers"][self.name][self.end]
         if held is None:
-            raise ValueError(f"{self.name!r} is not known: too few examples")
-        return _WAYS[self.way](float(held), self.bound)
+            raise ValueError(f"{self.name!r} is unknown: there are too few examples")
+        return _OPERATORS[self.comparison](float(held), self.bound)
 
 
 def require_measured(conditions: Sequence[Condition], names: Sequence[str]) -> None:
-    """ValueError for a number that will not be measured."""
+    """Raise ValueError for a number that the audit will not measure."""
     for each in conditions:
         if not each.verdict and each.name not in names:
             close = get_close_matches(each.name, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+            hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(names)}"
             raise ValueError(f"--fail-if {each.text!r}: {each.name} will not be measured; {hint}")
 
 
 def read_condition(text: str) -> Condition:
-    """The condition that a text says; ValueError for any other text."""
+    """Parse a condition; raise ValueError if it is invalid."""
     if found := _VERDICT.fullmatch(text):
         names = (OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED)
         if found[1] not in names:
-            raise ValueError(f"{text!r}: the verdict is one of {', '.join(names)}")
+            raise ValueError(f"{text!r}: the verdict must be one of {', '.join(names)}")
         return Condition(text, "verdict", verdict=found[1])
     invalid = ValueError(f"invalid condition {text!r}: write it as noise_accuracy<0.6, or verdict=brittle")
     found = _FORM.fullmatch(text)

@@ -1,4 +1,4 @@
-"""What an audit does to each example: which utility, which sensitivity, which perturbations, which corruptions.
+"""The design of an audit: which utility, sensitivity, perturbations and corruptions it uses.
 
 float tensors   gradient utility, Jacobian sensitivity by probes, noise of several sigma on the least and most useful
                 tenth of the features
@@ -42,10 +42,11 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """making    the corruptions, or None for inputs that are no pictures.
+class AuditPlan:
+    """The design for given data.
 
-    notes     what was left out, in words.
+    making  the corruptions; None if the inputs are not images.
+    notes   a sentence for each omission.
     """
 
     utility: Utility
@@ -58,12 +59,12 @@ class Plan:
 
     @property
     def middle(self) -> int:
-        """The strength that stands for all: the one in the middle."""
+        """The index of the middle strength, which the numbers and the verdict use."""
         return len(self.steps) // 2
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class AuditSettings:
     """The settings of an audit, as the user gave them."""
 
     utility: Utility | None = None
@@ -77,25 +78,25 @@ class Wanted:
     memory: int = 2**28
 
 
-def make_plan(model: Classifier, x: Input, wanted: Wanted) -> Plan:
-    """The plan for inputs like x; a ValueError or TypeError for settings that do not go with them."""
-    memory, strengths = wanted.memory, wanted.strengths
+def make_plan(model: Classifier, x: Input, settings: AuditSettings) -> AuditPlan:
+    """The plan for inputs like x; raise ValueError or TypeError for settings that do not apply to them."""
+    memory, strengths = settings.memory, settings.strengths
     _check_strengths(strengths)
-    chosen(wanted.corruptions, wanted.severities)
+    select_corruptions(settings.corruptions, settings.severities)
     making: Making | None = None
     notes: tuple[str, ...] = ()
     if isinstance(x, Tokens):
-        utility = wanted.utility or RemovalUtility(memory=memory)
-        sensitivity = wanted.sensitivity or RemovalSensitivity(memory=memory)
+        utility = settings.utility or RemovalUtility(memory=memory)
+        sensitivity = settings.sensitivity or RemovalSensitivity(memory=memory)
         steps = tuple(Step(f, TopBottomFraction(f), Remove()) for f in strengths or FRACTIONS)
     else:
-        utility = wanted.utility or GradientUtility()
+        utility = settings.utility or GradientUtility()
         utility.check(x)
-        sensitivity = _cheapest(model, x, wanted.sensitivity or JacobianSensitivity(wanted.probes, memory=memory))
-        steps = tuple(Step(s, TopBottomFraction(wanted.fraction), Gaussian(s)) for s in strengths or SIGMAS)
-        making, notes = _making(x, wanted.corruptions, wanted.severities, wanted.seed)
+        sensitivity = _cheapest(model, x, settings.sensitivity or JacobianSensitivity(settings.probes, memory=memory))
+        steps = tuple(Step(s, TopBottomFraction(settings.fraction), Gaussian(s)) for s in strengths or SIGMAS)
+        making, notes = _making(x, settings.corruptions, settings.severities, settings.seed)
     utility.check(x)
-    return Plan(utility, sensitivity, steps, making, wanted.seed, memory, notes)
+    return AuditPlan(utility, sensitivity, steps, making, settings.seed, memory, notes)
 
 
 def _check_strengths(strengths: tuple[float, ...] | None) -> None:
@@ -103,13 +104,13 @@ def _check_strengths(strengths: tuple[float, ...] | None) -> None:
         return
     require_several("strengths", strengths)
     if not len(strengths):
-        raise ValueError(f"strengths={strengths} must be one number above 0 or more")
+        raise ValueError(f"strengths={strengths} must hold at least one number above 0")
     for place, strength in enumerate(strengths):
         require_number(f"strengths[{place}]", strength, above=0)
 
 
 def _cheapest(model: Classifier, x: torch.Tensor, sensitivity: Any) -> Any:
-    """Exact where that needs no more backward passes than the probes; probes in two equal halves otherwise."""
+    """The exact Jacobian if it needs no more backward passes than the probes; else probes in two equal halves."""
     if not isinstance(sensitivity, JacobianSensitivity) or sensitivity.probes is None:
         return sensitivity
     if sensitivity.at == "embedding":
@@ -123,16 +124,16 @@ def _cheapest(model: Classifier, x: torch.Tensor, sensitivity: Any) -> Any:
 def _making(
     x: torch.Tensor, corruptions: str | Iterable[str], severities: Iterable[int] | None, seed: int
 ) -> tuple[Making | None, tuple[str, ...]]:
-    names, levels = chosen(corruptions, severities)
+    names, levels = select_corruptions(corruptions, severities)
     if not names:
         return None, ()
-    if reason := why_not(tuple(x.shape[1:])):
+    if reason := corruption_problem(tuple(x.shape[1:])):
         return None, (reason,)
     low, high = float(x.min()), float(x.max())
     if low < 0 or high > 1:
-        span = f"these run from {low:.3g} to {high:.3g}, for which sigma was not meant either"
         return None, (
-            f"no corruptions: they need pictures in [0, 1], and {span}; put the normalization into the model",
+            f"no corruptions: they need images in [0, 1], got {low:.3g} to {high:.3g}. The sigmas of the noise assume "
+            "[0, 1] too: move the normalization into the model",
         )
     height, width = x.shape[2:]
     side = max(height, width)
@@ -142,17 +143,17 @@ def _making(
     return making, ()
 
 
-def why_not(shape: tuple[int, ...]) -> str:
-    """Why examples of this shape cannot be corrupted; "" where they can."""
+def corruption_problem(shape: tuple[int, ...]) -> str:
+    """Why examples of this shape cannot be corrupted; "" if they can."""
     if len(shape) != 3 or shape[0] not in (1, 3):
-        return f"no corruptions: they are made for pictures [3, H, W], and an example is {list(shape)}"
-    return "" if min(shape[1:]) >= _LEAST else f"no corruptions: pictures must be {_LEAST} pixels high and wide or more"
+        return f"no corruptions: they need images [3, H, W], got examples {list(shape)}"
+    return "" if min(shape[1:]) >= _LEAST else f"no corruptions: images must be at least {_LEAST} pixels high and wide"
 
 
-def chosen(
+def select_corruptions(
     corruptions: str | Iterable[str], severities: Iterable[int] | None
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names and severities of "fast" (one of each group, three severities), "all" (19 x 5), "none", or a list."""
+    """The names and severities of "fast" (one per group, three severities), "all" (19 x 5), "none", or a list."""
     words = {"fast": FAST, "all": CORRUPTIONS, "none": ()}
     if isinstance(corruptions, str) and corruptions not in words:
         raise ValueError(f"corruptions={corruptions!r} must be 'fast', 'all', 'none', or a list of names")

@@ -1,29 +1,23 @@
-"""What was measured so far: one row per example, enough for every number, whenever it is asked.
+"""Measurements of a batch, example by example: utility, sensitivity, perturbation and corruptions.
 
-The most telling examples: most over-robust, most brittle, and per class where sensitivity follows utility least.
+    near     || phi(x + epsilon(Bottom_k)) - phi(x) ||   how far the embedding moves with the least useful features
+    far      || phi(x + epsilon(Top_k)) - phi(x) ||      with the most useful features
+    random   || phi(x + epsilon(R)) - phi(x) ||          with k random features, the reference for both
 
-They are chosen as examples come by, so that only a handful is ever held. One whose least useful features do not move
-its embedding is not brittle, however few are moved more.
+The noise of an example depends on (seed, example, strength) only, so every model of a comparison gets the same noise.
+The model is left unchanged.
 
-Axes: *D features of one example.
-
-Everything that is measured on a batch, example by example; the model is left as it was.
-
-    near     || phi(x + epsilon(Bottom_k)) - phi(x) ||   how far the embedding moves with what is least useful
-    far      || phi(x + epsilon(Top_k)) - phi(x) ||      with what is most useful
-    random   || phi(x + epsilon(R)) - phi(x) ||          and with k features at random, the measure of both
-
-The noise of an example belongs to (seed, example, strength): every model of a comparison sees the same.
-
-Axes: B examples, *D features of one example, L classes, K strengths, C corruptions x severities.
-
-Features at fixed places, few enough to test each: what the search for unused and overused features looks at.
+The search for misused features needs a small number of units at fixed places:
 
     pictures   means over the cells of a grid of at most 16 x 16, channel by channel
     tables     the columns; of more than 1024 values, means over runs of neighbours
     tokens     how often each id of the vocabulary stands in the sentence (kept sparse, as ids)
 
-Axes: B examples, J units.
+`Showcase` selects the examples to show while they are measured: the most over-robust, the most brittle, and those of
+each class whose sensitivity follows utility least. It holds only these in memory. An example whose embedding does not
+move with its least useful features is not brittle, even if it moves more than other examples.
+
+Axes: B examples, *D features of one example, L classes, K strengths, C corruptions x severities, J units.
 """
 
 from __future__ import annotations
@@ -37,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from poise.auditing.design import Plan, Step
+from poise.auditing.design import AuditPlan, Step
 from poise.auditing.inputs.examples import Batch
 from poise.classifier import Classifier, evaluating
 from poise.corruptions.corrupt import Making
@@ -45,12 +39,163 @@ from poise.features.sensitivity import JacobianSensitivity, correlation, overlap
 from poise.features.utility import rows_within
 from poise.tokens import Input, Tokens, device_of, shape_of, valid_features
 
+SIDES = ("near", "far", "random")
+_MOST = 256  # examples at once
 _GRID = 16
 _COLUMNS = 1024
+EACH = 4
+CLASSES = 12
+LEAST_GAIN = 0.05  # times the shift with random features
+_SIDE = 224  # maximum pixels of an image on the page
+BRITTLE, OVER_ROBUST, CLASS = "most brittle", "most over-robust", "follows utility least in its class"
+_KEPT = 2**28  # bytes of stored examples
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredChunk:
+    """The measurements of a chunk of a batch.
+
+    rows  {name: one entry per example}.
+    u, s  utility and sensitivity [B, *D], for the maps and token strips.
+    """
+
+    batch: Batch
+    rows: dict[str, np.ndarray]
+    u: Tensor
+    s: Tensor
+
+
+def measure(model: Classifier, batch: Batch, first: int, plan: AuditPlan) -> Iterator[MeasuredChunk]:
+    """Measure the batch in chunks that fit into the plan's memory; `first` is the number of its first example."""
+    with evaluating(model):
+        size = min(_MOST, rows_within(plan.memory, model, model.embed, batch.x, "embedding"))
+        for start in range(0, len(batch), size):
+            part = batch.rows(slice(start, start + size))
+            yield _measure(model, part, range(first + start, first + start + len(part)), plan)
+
+
+def _measure(model: Classifier, batch: Batch, ids: range, plan: AuditPlan) -> MeasuredChunk:
+    x, y = batch.x, batch.y
+    z, logits = _run(model, x)
+    if not logits.isfinite().all():
+        raise ValueError("the model's logits are not finite: check its weights for nan, and the range of the inputs")
+    u = _utility(model, batch, plan)
+    s, halves = _sensitivity(model, x, ids, plan)
+    rows: dict[str, Any] = {"label": y, "logits": logits, "embedding": z, **_ranked(u, s, halves, valid_features(x))}
+    rows |= _perturbed(model, batch, z, u, s, ids, plan)
+    rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_sensitivity": units(s)}
+    if plan.making is not None:
+        rows |= _corrupted(model, cast(Tensor, x), y, ids, plan.making)
+    return MeasuredChunk(batch, {name: _numpy(value) for name, value in rows.items()}, u, s)
+
+
+@torch.no_grad()
+def _run(model: Classifier, x: Input) -> tuple[Tensor, Tensor]:
+    """z [B, E] and logits [B, L], in float32."""
+    z = model.embed(x)
+    logits: Tensor = model.head(z)
+    return z.flatten(1).float(), logits.float()
+
+
+def _utility(model: Classifier, batch: Batch, plan: AuditPlan) -> Tensor:
+    """The utility that came with the batch, else that of the plan."""
+    if batch.given is None:
+        return plan.utility(model, batch.x, batch.y)
+    valid = valid_features(batch.x)
+    given = batch.given.detach().float().abs()
+    return given if valid is None else given.where(valid, 0)
+
+
+def _sensitivity(model: Classifier, x: Input, ids: range, plan: AuditPlan) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """s [B, *D], and its two independent halves if it is estimated by probes."""
+    sensitivity = plan.sensitivity
+    if not isinstance(sensitivity, JacobianSensitivity) or sensitivity.probes is None:
+        return sensitivity(model, x), ()
+    half = replace(sensitivity, probes=sensitivity.probes // 2)
+    generator = torch.Generator(device_of(x)).manual_seed(seed_of(plan.seed, ids.start, 0))
+    one, other = (half(model, x, generator) for _ in range(2))
+    return ((one**2 + other**2) / 2).sqrt(), (one, other)
+
+
+def _ranked(u: Tensor, s: Tensor, halves: tuple[Tensor, ...], valid: Tensor | None) -> dict[str, Tensor]:
+    """Rank correlations [B]: of u with s, with its halves, and of these with each other."""
+    if not halves:
+        observed = spearman(u, s, valid)
+        return {"rank_correlation": observed, "half_correlation": observed, "halves": torch.ones_like(observed)}
+    useful, sensitive, one, other = (ranks(values.flatten(1)) for values in (u, s, *halves))  # probes are for tensors
+    each = (correlation(useful, one) + correlation(useful, other)) / 2
+    whole = correlation(useful, sensitive)
+    return {"rank_correlation": whole, "half_correlation": each, "halves": correlation(one, other)}
+
+
+def _perturbed(
+    model: Classifier, batch: Batch, z: Tensor, u: Tensor, s: Tensor, ids: range, plan: AuditPlan
+) -> dict[str, Any]:
+    """Shifts and hits [B, K] of all sides, and the overlap of the first selection with that of s."""
+    x, valid = batch.x, valid_features(batch.x)
+    found: dict[str, list[Tensor]] = {f"{side}_{what}": [] for side in SIDES for what in ("shift", "right")}
+    for number, step in enumerate(plan.steps):
+        generator = torch.Generator(u.device).manual_seed(seed_of(plan.seed, ids.start, 1))
+        low, high = step.select(u, valid, generator)
+        if number == 0:
+            top = step.select(s.to(u.dtype), valid, generator)[1]
+            agreed = overlap(high, top)
+        any_of_them = step.select(_random_utility(u, ids, plan.seed), valid, generator)[0]
+        for side, chosen in zip(SIDES, (low, high, any_of_them), strict=True):
+            moved = _moved(step, x, chosen, ids, number, plan.seed)
+            there, logits = _run(model, moved)
+            some = chosen.flatten(1).any(1)
+            found[f"{side}_shift"].append((there - z).norm(dim=1).where(some, torch.nan))
+            found[f"{side}_right"].append(logits.argmax(1) == batch.y)
+    return {"top_overlap": agreed, **{name: torch.stack(values, 1) for name, values in found.items()}}
+
+
+def _random_utility(u: Tensor, ids: range, seed: int) -> Tensor:
+    """Random utilities, with one seed per example."""
+    generator = torch.Generator(u.device)
+    return torch.stack(
+        [torch.rand(u.shape[1:], device=u.device, generator=generator.manual_seed(seed_of(seed, i, 1))) for i in ids]
+    )
+
+
+def _moved(step: Step, x: Input, chosen: Tensor, ids: range, number: int, seed: int) -> Input:
+    """Perturb every example with its own noise."""
+    if isinstance(x, Tokens):
+        return step.perturb(x, chosen)
+    parts = []
+    generator = torch.Generator(x.device)
+    for row, example in enumerate(ids):
+        generator.manual_seed(seed_of(seed, example, 2 + number))
+        one = step.perturb(x[row : row + 1], chosen[row : row + 1], generator)
+        parts.append(cast(Tensor, one))
+    return torch.cat(parts)
+
+
+def _corrupted(model: Classifier, x: Tensor, y: Tensor, ids: range, making: Making) -> dict[str, Tensor]:
+    """Whether each prediction is correct, and its confidence [B, C], under each corruption and severity."""
+    right, confidence = [], []
+    colours = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
+    for name in making.corruptions:
+        for severity in making.severities:
+            changed = making.of(colours, name, severity, list(ids))
+            _, logits = _run(model, changed.mean(1, keepdim=True) if x.shape[1] == 1 else changed)
+            right.append(logits.argmax(1) == y)
+            confidence.append(logits.softmax(1).amax(1))
+    return {"corrupted_right": torch.stack(right, 1), "corrupted_confidence": torch.stack(confidence, 1)}
+
+
+def seed_of(seed: int, example: int, draw: int) -> int:
+    """The seed of one draw for one example."""
+    return (seed * 1_000_003 + example) * 64 + draw
+
+
+def _numpy(value: Tensor) -> np.ndarray:
+    found: np.ndarray = value.detach().cpu().numpy()
+    return found
 
 
 def units(values: Tensor) -> Tensor:
-    """[B, *D] → [B, J], means over a unit's features."""
+    """[B, *D] → [B, J], the mean over the features of each unit."""
     if values.ndim == 4:
         height, width = (min(_GRID, side) for side in values.shape[2:])
         return F.adaptive_avg_pool2d(values.float(), (height, width)).flatten(1)
@@ -77,12 +222,12 @@ def shifted(x: Tensor, unit: int, amount: Tensor) -> Tensor:
 
 
 def _ends(place: int, side: int, count: int) -> tuple[int, int]:
-    """Where a run of an adaptive mean begins and ends."""
+    """The first and last index of one bin of adaptive average pooling."""
     return place * side // count, -((-(place + 1) * side) // count)
 
 
 def unit_names(shape: torch.Size, names: tuple[str, ...] = ()) -> list[str]:
-    """What a unit is called, for features of one example of this shape [*D]; `names` are those of a table's columns."""
+    """The display names of the units of an example [*D]; `names` are those of a table's columns."""
     if len(shape) == 3:
         height, width = (min(_GRID, side) for side in shape[1:])
         cells = [(row, column) for row in range(height) for column in range(width)]
@@ -100,180 +245,33 @@ def _channel(number: int, count: int) -> str:
 
 
 def _where(cell: tuple[int, int], shape: Sequence[int], grid: tuple[int, int]) -> str:
-    """The middle of a cell, in pixels."""
+    """The centre of a cell, in pixels."""
     row, column = (int((place + 0.5) * side / count) for place, side, count in zip(cell, shape, grid, strict=True))
     return f"row {row}, column {column}"
 
 
-SIDES = ("near", "far", "random")
-_MOST = 256  # examples at once, however small
-
-
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """rows  {name: one entry per example}; u and s are there for pictures and strips, [B, *D]."""
+class NotableExample:
+    """x, u and s of an example to show: tensors [*D], or for a sentence one value per token [T], special ones too.
 
-    batch: Batch
-    rows: dict[str, np.ndarray]
-    u: Tensor
-    s: Tensor
-
-
-def measured(model: Classifier, batch: Batch, first: int, plan: Plan) -> Iterator[Measured]:
-    """The batch in chunks that fit into the plan's memory; `first` is the number of its first example."""
-    with evaluating(model):
-        size = min(_MOST, rows_within(plan.memory, model, model.embed, batch.x, "embedding"))
-        for start in range(0, len(batch), size):
-            part = batch.rows(slice(start, start + size))
-            yield _measure(model, part, range(first + start, first + start + len(part)), plan)
-
-
-def _measure(model: Classifier, batch: Batch, ids: range, plan: Plan) -> Measured:
-    x, y = batch.x, batch.y
-    z, logits = _run(model, x)
-    if not logits.isfinite().all():
-        raise ValueError("the model's logits are not finite: look for nan in its weights, and at the range of inputs")
-    u = _utility(model, batch, plan)
-    s, halves = _sensitivity(model, x, ids, plan)
-    rows: dict[str, Any] = {"label": y, "logits": logits, "embedding": z, **_ranked(u, s, halves, valid_features(x))}
-    rows |= _perturbed(model, batch, z, u, s, ids, plan)
-    rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_sensitivity": units(s)}
-    if plan.making is not None:
-        rows |= _corrupted(model, cast(Tensor, x), y, ids, plan.making)
-    return Measured(batch, {name: _numpy(value) for name, value in rows.items()}, u, s)
-
-
-@torch.no_grad()
-def _run(model: Classifier, x: Input) -> tuple[Tensor, Tensor]:
-    """z [B, E] and logits [B, L], in float32."""
-    z = model.embed(x)
-    logits: Tensor = model.head(z)
-    return z.flatten(1).float(), logits.float()
-
-
-def _utility(model: Classifier, batch: Batch, plan: Plan) -> Tensor:
-    """By the plan; a utility that the user brought with the batch goes before it."""
-    if batch.given is None:
-        return plan.utility(model, batch.x, batch.y)
-    valid = valid_features(batch.x)
-    given = batch.given.detach().float().abs()
-    return given if valid is None else given.where(valid, 0)
-
-
-def _sensitivity(model: Classifier, x: Input, ids: range, plan: Plan) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """s [B, *D], and two independent halves of it where it comes from probes."""
-    way = plan.sensitivity
-    if not isinstance(way, JacobianSensitivity) or way.probes is None:
-        return way(model, x), ()
-    half = replace(way, probes=way.probes // 2)
-    generator = torch.Generator(device_of(x)).manual_seed(seed_of(plan.seed, ids.start, 0))
-    one, other = (half(model, x, generator) for _ in range(2))
-    return ((one**2 + other**2) / 2).sqrt(), (one, other)
-
-
-def _ranked(u: Tensor, s: Tensor, halves: tuple[Tensor, ...], valid: Tensor | None) -> dict[str, Tensor]:
-    """Rank correlations [B]: of u with s, with its halves, and of these with each other."""
-    if not halves:
-        observed = spearman(u, s, valid)
-        return {"rank_correlation": observed, "half_correlation": observed, "halves": torch.ones_like(observed)}
-    useful, sensitive, one, other = (ranks(values.flatten(1)) for values in (u, s, *halves))  # probes are for tensors
-    each = (correlation(useful, one) + correlation(useful, other)) / 2
-    whole = correlation(useful, sensitive)
-    return {"rank_correlation": whole, "half_correlation": each, "halves": correlation(one, other)}
-
-
-def _perturbed(
-    model: Classifier, batch: Batch, z: Tensor, u: Tensor, s: Tensor, ids: range, plan: Plan
-) -> dict[str, Any]:
-    """Shifts and hits [B, K] of all sides, and the overlap of the first selection with that of s."""
-    x, valid = batch.x, valid_features(batch.x)
-    found: dict[str, list[Tensor]] = {f"{side}_{what}": [] for side in SIDES for what in ("shift", "right")}
-    for number, step in enumerate(plan.steps):
-        generator = torch.Generator(u.device).manual_seed(seed_of(plan.seed, ids.start, 1))
-        low, high = step.select(u, valid, generator)
-        if number == 0:
-            top = step.select(s.to(u.dtype), valid, generator)[1]
-            agreed = overlap(high, top)
-        any_of_them = step.select(_lots(u, ids, plan.seed), valid, generator)[0]
-        for side, chosen in zip(SIDES, (low, high, any_of_them), strict=True):
-            moved = _moved(step, x, chosen, ids, number, plan.seed)
-            there, logits = _run(model, moved)
-            some = chosen.flatten(1).any(1)
-            found[f"{side}_shift"].append((there - z).norm(dim=1).where(some, torch.nan))
-            found[f"{side}_right"].append(logits.argmax(1) == batch.y)
-    return {"top_overlap": agreed, **{name: torch.stack(values, 1) for name, values in found.items()}}
-
-
-def _lots(u: Tensor, ids: range, seed: int) -> Tensor:
-    """Random numbers in place of utilities, every example with its own."""
-    generator = torch.Generator(u.device)
-    return torch.stack(
-        [torch.rand(u.shape[1:], device=u.device, generator=generator.manual_seed(seed_of(seed, i, 1))) for i in ids]
-    )
-
-
-def _moved(step: Step, x: Input, chosen: Tensor, ids: range, number: int, seed: int) -> Input:
-    """Every example with noise of its own."""
-    if isinstance(x, Tokens):
-        return step.perturb(x, chosen)
-    parts = []
-    generator = torch.Generator(x.device)
-    for row, example in enumerate(ids):
-        generator.manual_seed(seed_of(seed, example, 2 + number))
-        one = step.perturb(x[row : row + 1], chosen[row : row + 1], generator)
-        parts.append(cast(Tensor, one))
-    return torch.cat(parts)
-
-
-def _corrupted(model: Classifier, x: Tensor, y: Tensor, ids: range, making: Making) -> dict[str, Tensor]:
-    """Right and confidence [B, C] under each corruption and severity."""
-    right, confidence = [], []
-    colours = x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
-    for name in making.corruptions:
-        for severity in making.severities:
-            changed = making.of(colours, name, severity, list(ids))
-            _, logits = _run(model, changed.mean(1, keepdim=True) if x.shape[1] == 1 else changed)
-            right.append(logits.argmax(1) == y)
-            confidence.append(logits.softmax(1).amax(1))
-    return {"corrupted_right": torch.stack(right, 1), "corrupted_confidence": torch.stack(confidence, 1)}
-
-
-def seed_of(seed: int, example: int, draw: int) -> int:
-    """A seed for one draw of one example."""
-    return (seed * 1_000_003 + example) * 64 + draw
-
-
-def _numpy(value: Tensor) -> np.ndarray:
-    found: np.ndarray = value.detach().cpu().numpy()
-    return found
-
-
-EACH = 4
-CLASSES = 12
-LEAST_GAIN = 0.05  # of the shift with random features
-_SIDE = 224  # of a picture on the page, at most
-BRITTLE, OVER_ROBUST, CLASS = "most brittle", "most over-robust", "follows utility least in its class"
-
-
-@dataclass(frozen=True, eq=False)
-class Example:
-    """x, u and s of one example: a tensor [*D]; of a sentence the ids, u and s of its tokens [T], special ones too."""
+    feature  for a sentence, which tokens may be removed.
+    """
 
     number: int
     x: np.ndarray
     u: np.ndarray
     s: np.ndarray
-    feature: np.ndarray | None  # of tokens: which may be removed
+    feature: np.ndarray | None
 
 
 @dataclass
 class Showcase:
-    """Keeps the first `EACH` of every order, and one example of each of the first `CLASSES` classes."""
+    """Keeps the first `EACH` examples of each ranking, and one example of each of the first `CLASSES` classes."""
 
-    kept: dict[str, list[tuple[float, Example]]] = field(default_factory=dict)
+    kept: dict[str, list[tuple[float, NotableExample]]] = field(default_factory=dict)
 
-    def look(self, found: Measured, first: int, middle: int) -> None:
-        """Offer all examples of a chunk."""
+    def consider(self, found: MeasuredChunk, first: int, middle: int) -> None:
+        """Consider all examples of a chunk."""
         rows = found.rows
         near, far = (rows[f"{side}_shift"][:, middle] for side in ("near", "far"))
         for row in range(len(near)):
@@ -283,10 +281,10 @@ class Showcase:
             if label in self.kept or sum(name.startswith(CLASS) for name in self.kept) < CLASSES:
                 self._offer(label, float(rows["rank_correlation"][row]), found, row, first + row, 1)
 
-    def chosen(self, near_gain: np.ndarray) -> list[tuple[str, Example]]:
-        """Each example once, with why it was chosen; near_gain [N] of all examples that came by."""
+    def chosen(self, near_gain: np.ndarray) -> list[tuple[str, NotableExample]]:
+        """Each example once, with the reason for its choice; near_gain [N] of all measured examples."""
         names = [BRITTLE, OVER_ROBUST, *sorted(n for n in self.kept if n.startswith(CLASS))]
-        pairs: list[tuple[str, Example]] = []
+        pairs: list[tuple[str, NotableExample]] = []
         for name in names:
             for _, example in self.kept.get(name, []):
                 if name == BRITTLE and not near_gain[example.number] >= LEAST_GAIN:
@@ -295,27 +293,27 @@ class Showcase:
                     pairs.append((name.partition(":")[0], example))
         return pairs
 
-    def _offer(self, name: str, order: float, found: Measured, row: int, number: int, room: int) -> None:
+    def _offer(self, name: str, order: float, found: MeasuredChunk, row: int, number: int, room: int) -> None:
         held = self.kept.setdefault(name, [])
         if not np.isfinite(order) or (len(held) == room and order >= held[-1][0]):
             return
-        held.append((order, _example(found, row, number)))
+        held.append((order, _notable_example(found, row, number)))
         held.sort(key=lambda pair: pair[0])
         del held[room:]
 
 
-def _example(found: Measured, row: int, number: int) -> Example:
+def _notable_example(found: MeasuredChunk, row: int, number: int) -> NotableExample:
     x, u, s = found.batch.x, found.u[row].detach().float().cpu(), found.s[row].detach().float().cpu()
     if isinstance(x, Tokens):
         there = x.mask[row].cpu()
         ids, feature = x.ids[row].cpu()[there], x.features[row].cpu()[there]
-        return Example(number, ids.numpy(), u[there].numpy(), s[there].numpy(), feature.numpy())
+        return NotableExample(number, ids.numpy(), u[there].numpy(), s[there].numpy(), feature.numpy())
     picture, utility, sensitivity = (_small(part).numpy() for part in (x[row].detach().float().cpu(), u, s))
-    return Example(number, picture, utility, sensitivity, None)
+    return NotableExample(number, picture, utility, sensitivity, None)
 
 
 def _small(values: torch.Tensor) -> torch.Tensor:
-    """A picture [C, H, W] no larger than the page shows it."""
+    """An image [C, H, W], reduced to its size on the page."""
     if values.ndim != 3 or max(values.shape[1:]) <= _SIDE:
         return values
     scale = _SIDE / max(values.shape[1:])
@@ -323,15 +321,12 @@ def _small(values: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.interpolate(values[None], size, mode="area")[0]
 
 
-_KEPT = 2**28  # bytes of examples
-
-
 @dataclass
 class Collected:
-    """Rows of arrays, columns of words, and of text the words themselves.
+    """The measurements of all examples so far, their columns, and the words of text.
 
-    inputs   the first examples, as many as fit into 256 MB: what can be measured again.
-    sources  where each example comes from; "" where that is not known.
+    inputs   the first examples, as many as fit into 256 MB, for further forward passes.
+    sources  the origin of each example; "" if unknown.
     """
 
     middle: int
@@ -349,9 +344,9 @@ class Collected:
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts.get("label", []))
 
-    def add(self, found: Measured) -> None:
-        """One more chunk."""
-        self.showcase.look(found, len(self), self.middle)
+    def add(self, found: MeasuredChunk) -> None:
+        """Append a chunk."""
+        self.showcase.consider(found, len(self), self.middle)
         for name, values in found.batch.columns.items():
             self.columns.setdefault(name, [""] * len(self)).extend(values)
         for name, rows in found.rows.items():
@@ -362,7 +357,7 @@ class Collected:
         self._keep(found.batch.x, found.s)
 
     def rows(self) -> dict[str, np.ndarray]:
-        """Everything measured, example by example."""
+        """All measurements, one entry per example."""
         return {name: np.concatenate(parts) for name, parts in self.parts.items()}
 
     def _keep(self, x: Input, s: torch.Tensor) -> None:

@@ -1,10 +1,8 @@
-"""From what was measured to the result: numbers, slices, verdict, and the facts for JSON.
-
-The result of an audit: facts for JSON, a table of examples, and the most telling ones; written whole.
+"""The result of an audit: its numbers, verdict and examples, and the files that store them.
 
 audit.json     all numbers and the verdict (docs/audit.md has the schema)
 examples.csv   one row per example
-telling.npz    pictures, utility and sensitivity of the most telling examples
+telling.npz    inputs, utility and sensitivity of the examples on the page
 index.html     the page, made from audit.json and telling.npz alone
 """
 
@@ -22,31 +20,31 @@ from typing import Any
 import numpy as np
 import torch
 
-from poise.auditing.design import Plan
+from poise.auditing.design import AuditPlan
 from poise.auditing.measure import Collected, embedding_distance
-from poise.auditing.statistics.misuse import search
+from poise.auditing.statistics.misuse import search_misused_features
 from poise.auditing.statistics.numbers import (
-    Table,
+    Measurements,
     corruption_cells,
+    measurements_of,
     not_measured,
     numbers,
     perturbation,
     plane_draws,
     rare_classes,
     slices,
-    table_of,
 )
 from poise.auditing.verdict import (
     LEAST_FAR,
     MOST_NEAR_SHIFT,
     NEUTRAL,
     SURE,
+    check_numbering,
     confusions,
     from_classes,
     from_features,
-    in_a_ring,
+    in_a_cycle,
     judge,
-    misnumbered,
 )
 from poise.checks import require_several, require_whole
 from poise.classifier import Classifier
@@ -56,20 +54,21 @@ from poise.io.files import new_file, together
 from poise.io.json_files import write_json, write_whole
 
 PAGE = "index.html"
+VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What was found out about one model; `print` shows it, `save` writes it.
+    """The audit of one model; `print` shows it, `save` writes it.
 
-    facts    everything for JSON.
+    facts    the content of audit.json.
     table    one row per example.
-    arrays   {"x_0", "u_0", "s_0", ...}: the telling examples that facts["telling"] names.
-    sources  the file or the row of each example; "" where that is not known.
+    arrays   {"x_0", "u_0", "s_0", ...}: the examples listed in facts["telling"].
+    sources  the file or row of each example; "" if unknown.
     """
 
     facts: dict[str, Any]
-    table: Table = field(repr=False)
+    table: Measurements = field(repr=False)
     making: Making | None = field(repr=False)
     columns: dict[str, list[str]] = field(repr=False)
     arrays: dict[str, np.ndarray] = field(repr=False)
@@ -77,12 +76,12 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """One plain sentence."""
+        """The verdict as a sentence."""
         return str(self.facts["verdict"]["sentence"])
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the model is called: "over-robust", "brittle", "follows utility" or "undecided"."""
+        """The verdict in words: "over-robust", "brittle", "follows utility" or "undecided"; it may have several."""
         return tuple(self.facts["verdict"]["names"])
 
     @property
@@ -90,9 +89,9 @@ class Audit:
         return int(self.facts["middle"])
 
     def __getitem__(self, name: str) -> float:
-        """A number by its name, such as audit["noise_accuracy"]; nan where it is not known.
+        """A number by its name, such as audit["noise_accuracy"]; nan if it is unknown.
 
-        KeyError where it was not measured, such as those of corruptions that were left out.
+        Raises KeyError if it was not measured, such as the accuracy under an omitted corruption.
         """
         if name not in self.facts["numbers"]:
             raise KeyError(not_measured(name, self.facts["numbers"]))
@@ -103,7 +102,10 @@ class Audit:
         return summary(self.facts)
 
     def save(self, folder: Path | str, beside: tuple[Path, ...] = ()) -> Path:
-        """Write the four files, all or none; returns the page's path. `beside` are folders of audits for the plane."""
+        """Write the four files, all or none, and return the path of the page.
+
+        beside  folders of other audits to show in the plane.
+        """
         from poise.reporting.audit_page import audit_page
 
         home = Path(folder)
@@ -113,8 +115,164 @@ class Audit:
         return home / PAGE
 
 
+@dataclass(frozen=True)
+class Names:
+    """Display names for the page.
+
+    features  the columns of a table
+    rare      the rare classes; by default those with less than half of the average number of examples
+    decode    maps a token id to its word
+    """
+
+    model: str = ""
+    data: str = "given examples"
+    classes: Sequence[str] = ()
+    features: Sequence[str] = ()
+    rare: Sequence[int] | None = None
+    decode: Callable[[int], str] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("model", "data"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name}={getattr(self, name)!r} must be a string")
+        for name in ("classes", "features"):
+            require_several(name, getattr(self, name))
+        if self.rare is not None:
+            require_several("rare", self.rare)
+            for place, number in enumerate(self.rare):
+                require_whole(f"rare[{place}]", number, least=0)
+        if self.decode is not None and not callable(self.decode):
+            raise TypeError(f"decode={self.decode!r} must be a function from a token id to its word")
+
+
+def build_audit(
+    model: Classifier, collected: Collected, plan: AuditPlan, names: Names, complete: bool, seconds: float
+) -> Audit:
+    """Compute the numbers and the verdict from the measurements so far."""
+    rows = collected.rows()
+    table = measurements_of(rows, embedding_distance(rows["embedding"]))
+    counts = Counter(int(label) for label in table.label)
+    found = numbers(table, plan.making, plan.middle)
+    errors = search_misused_features(model, rows, collected, names.features, lambda number: _word(number, names))
+    chance = max(counts.values()) / len(table.label)
+    draws = plane_draws(table, plan.middle)
+    confused = confusions(table.label, table.predicted)
+    above_chance = found["accuracy"].low > chance  # a model that guesses confuses all classes
+    findings = [*from_features(errors), *(from_classes(confused, names.classes) if above_chance else [])]
+    verdict = check_numbering(judge(found, draws, findings, chance), in_a_cycle(confused), names.classes)
+    rare = rare_classes(counts) if names.rare is None else list(names.rare)
+    telling, arrays = _notable_examples(collected, table, plan, names)
+    facts: dict[str, Any] = {
+        "version": VERSION,
+        "kind": "audit",
+        "complete": complete,
+        "examples": len(table.label),
+        "seconds": round(seconds, 2),
+        "model": _model(model, names.model, rows),
+        "data": {
+            "name": names.data,
+            "kind": "tokens" if collected.tokens else "tensor",
+            "shape": list(collected.shape),
+            "class_names": [str(each) for each in names.classes],
+            "feature_names": [str(each) for each in names.features],
+            "classes_seen": len(counts),
+        },
+        "settings": _settings(plan),
+        "middle": plan.middle,
+        "verdict": verdict.as_dict(),
+        "thresholds": {"least_far": LEAST_FAR, "neutral": NEUTRAL, "most_near_shift": MOST_NEAR_SHIFT, "sure": SURE},
+        "leftover": [each.as_dict() for each in errors],
+        "confusions": [each.as_dict() for each in confused],
+        "numbers": {name: number.as_dict() for name, number in found.items()},
+        "estimator": _estimator(plan),
+        "perturbation": perturbation(table, tuple(step.strength for step in plan.steps)),
+        "corruptions": corruption_cells(table, plan.making),
+        "slices": slices(table, collected.columns, names.classes, rare, plan.middle),
+        "telling": telling,
+        "notes": [*plan.notes, *_warnings(table, counts, rows["logits"].shape[1])],
+    }
+    return Audit(facts, table, plan.making, collected.columns, arrays, collected.sources)
+
+
+def _model(model: Classifier, name: str, rows: dict[str, np.ndarray]) -> dict[str, Any]:
+    weights = sum(p.numel() for p in model.parameters())
+    device = next((str(p.device) for p in model.parameters()), "cpu")
+    shape = {"classes": rows["logits"].shape[1], "embedding": rows["embedding"].shape[1]}
+    return {"name": name, **shape, "weights": weights, "device": device, "torch": torch.__version__}
+
+
+def _settings(plan: AuditPlan) -> dict[str, Any]:
+    return {
+        "utility": repr(plan.utility),
+        "sensitivity": repr(plan.sensitivity),
+        "strengths": [step.strength for step in plan.steps],
+        "select": repr(plan.steps[plan.middle].select),
+        "corruptions": list(plan.making.corruptions) if plan.making else [],
+        "severities": list(plan.making.severities) if plan.making else [],
+        "profile": plan.making.profile if plan.making else None,
+        "seed": plan.seed,
+    }
+
+
+def _estimator(plan: AuditPlan) -> dict[str, Any]:
+    """The number of probes, and the relative standard error of the sensitivity of one feature."""
+    probes = plan.sensitivity.probes if isinstance(plan.sensitivity, JacobianSensitivity) else None
+    return {"probes": probes, "relative_error": 0.0 if probes is None else 1 / sqrt(2 * probes)}
+
+
+def _word(number: int, names: Names) -> str:
+    return names.decode(number) if names.decode else str(number)
+
+
+def _notable_examples(
+    collected: Collected, table: Measurements, plan: AuditPlan, names: Names
+) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+    entries: list[dict[str, Any]] = []
+    arrays: dict[str, np.ndarray] = {}
+    near, far = (table.gain(side, plan.middle) for side in ("near", "far"))
+    for place, (why, example) in enumerate(collected.showcase.chosen(near)):
+        number = example.number
+        entry: dict[str, Any] = {
+            "why": why,
+            "example": number,
+            "source": collected.sources[number] or None,
+            "label": int(table.label[number]),
+            "predicted": int(table.predicted[number]),
+            "confidence": float(table.confidence[number]),
+            "observed_rank_correlation": _known(table.rank_correlation[number]),
+            "near_gain": _known(near[number]),
+            "far_gain": _known(far[number]),
+        }
+        if example.feature is not None:
+            entry["words"] = [_word(int(word), names) for word in example.x]
+            entry["feature"] = [bool(each) for each in example.feature]
+        entries.append(entry)
+        arrays |= {f"x_{place}": example.x, f"u_{place}": example.u, f"s_{place}": example.s}
+    return entries, arrays
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _warnings(table: Measurements, counts: Counter[int], num_classes: int) -> list[str]:
+    notes = []
+    if len(counts) == 1:
+        notes.append("all examples belong to one class: shuffle the loader")
+    elif len(counts) < min(num_classes, len(table.label)) / 2:
+        notes.append(
+            f"the sample contains {len(counts)} of {num_classes} classes: shuffle the loader, or use more examples"
+        )
+    if len(table.label) < 50:
+        notes.append("fewer than 50 examples: intervals are wide, and the verdict is often undecided")
+    unranked = int(np.isnan(table.rank_correlation).sum())
+    if unranked:
+        notes.append(f"{unranked} examples have no rank correlation: they are constant, or have fewer than 3 features")
+    return notes
+
+
 def write_audit(audit: Audit, home: Path) -> None:
-    """All but the page."""
+    """Write all files except the page."""
     home.mkdir(parents=True, exist_ok=True)
     write_whole(home / "examples.csv", _csv(audit))
     with new_file(home / "telling.npz") as stream:
@@ -123,7 +281,7 @@ def write_audit(audit: Audit, home: Path) -> None:
 
 
 def summary(facts: dict[str, Any]) -> str:
-    """The verdict and the numbers, for a terminal."""
+    """The verdict and the numbers as text."""
     model, data = facts["model"], facts["data"]
     part = "" if facts["complete"] else " (interrupted)"
     lines = [f"{model['name']} on {data['name']}, {facts['examples']} examples{part}", facts["verdict"]["sentence"], ""]
@@ -165,166 +323,7 @@ def _csv(audit: Audit) -> str:
 
 
 def _plain(values: Any) -> list[Any]:
-    """Numbers with six digits, words as they are."""
+    """Numbers with six digits, words unchanged."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return [f"{value:.6g}" for value in values]
     return list(values)
-
-
-VERSION = 1
-
-
-@dataclass(frozen=True)
-class Names:
-    """What things are called, for the page.
-
-    features  the columns of a table
-    rare      the rare classes; by default those with less than half of the average number of examples
-    decode    the word of a token id
-    """
-
-    model: str = ""
-    data: str = "given examples"
-    classes: Sequence[str] = ()
-    features: Sequence[str] = ()
-    rare: Sequence[int] | None = None
-    decode: Callable[[int], str] | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("model", "data"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name}={getattr(self, name)!r} must be a word")
-        for name in ("classes", "features"):
-            require_several(name, getattr(self, name))
-        if self.rare is not None:
-            require_several("rare", self.rare)
-            for place, number in enumerate(self.rare):
-                require_whole(f"rare[{place}]", number, least=0)
-        if self.decode is not None and not callable(self.decode):
-            raise TypeError(f"decode={self.decode!r} must be a function from an id to its word")
-
-
-def summed_up(
-    model: Classifier, collected: Collected, plan: Plan, names: Names, complete: bool, seconds: float
-) -> Audit:
-    """Every number of what was collected, whether all of it was or only a part."""
-    rows = collected.rows()
-    table = table_of(rows, embedding_distance(rows["embedding"]))
-    counts = Counter(int(label) for label in table.label)
-    found = numbers(table, plan.making, plan.middle)
-    errors = search(model, rows, collected, names.features, lambda number: _word(number, names))
-    chance = max(counts.values()) / len(table.label)
-    draws = plane_draws(table, plan.middle)
-    taken = confusions(table.label, table.predicted)
-    better = found["accuracy"].low > chance  # one that guesses takes every class for another
-    told = [*from_features(errors), *(from_classes(taken, names.classes) if better else [])]
-    verdict = misnumbered(judge(found, draws, told, chance), in_a_ring(taken), names.classes)
-    rare = rare_classes(counts) if names.rare is None else list(names.rare)
-    telling, arrays = _telling(collected, table, plan, names)
-    facts: dict[str, Any] = {
-        "version": VERSION,
-        "kind": "audit",
-        "complete": complete,
-        "examples": len(table.label),
-        "seconds": round(seconds, 2),
-        "model": _model(model, names.model, rows),
-        "data": {
-            "name": names.data,
-            "kind": "tokens" if collected.tokens else "tensor",
-            "shape": list(collected.shape),
-            "class_names": [str(each) for each in names.classes],
-            "feature_names": [str(each) for each in names.features],
-            "classes_seen": len(counts),
-        },
-        "settings": _settings(plan),
-        "middle": plan.middle,
-        "verdict": verdict.as_dict(),
-        "thresholds": {"least_far": LEAST_FAR, "neutral": NEUTRAL, "most_near_shift": MOST_NEAR_SHIFT, "sure": SURE},
-        "leftover": [each.as_dict() for each in errors],
-        "confusions": [each.as_dict() for each in taken],
-        "numbers": {name: number.as_dict() for name, number in found.items()},
-        "estimator": _estimator(plan),
-        "perturbation": perturbation(table, tuple(step.strength for step in plan.steps)),
-        "corruptions": corruption_cells(table, plan.making),
-        "slices": slices(table, collected.columns, names.classes, rare, plan.middle),
-        "telling": telling,
-        "notes": [*plan.notes, *_warnings(table, counts, rows["logits"].shape[1])],
-    }
-    return Audit(facts, table, plan.making, collected.columns, arrays, collected.sources)
-
-
-def _model(model: Classifier, name: str, rows: dict[str, np.ndarray]) -> dict[str, Any]:
-    weights = sum(p.numel() for p in model.parameters())
-    device = next((str(p.device) for p in model.parameters()), "cpu")
-    shape = {"classes": rows["logits"].shape[1], "embedding": rows["embedding"].shape[1]}
-    return {"name": name, **shape, "weights": weights, "device": device, "torch": torch.__version__}
-
-
-def _settings(plan: Plan) -> dict[str, Any]:
-    return {
-        "utility": repr(plan.utility),
-        "sensitivity": repr(plan.sensitivity),
-        "strengths": [step.strength for step in plan.steps],
-        "select": repr(plan.steps[plan.middle].select),
-        "corruptions": list(plan.making.corruptions) if plan.making else [],
-        "severities": list(plan.making.severities) if plan.making else [],
-        "profile": plan.making.profile if plan.making else None,
-        "seed": plan.seed,
-    }
-
-
-def _estimator(plan: Plan) -> dict[str, Any]:
-    """How sensitivity was measured, and the standard error of one feature's estimate relative to its value."""
-    probes = plan.sensitivity.probes if isinstance(plan.sensitivity, JacobianSensitivity) else None
-    return {"probes": probes, "relative_error": 0.0 if probes is None else 1 / sqrt(2 * probes)}
-
-
-def _word(number: int, names: Names) -> str:
-    return names.decode(number) if names.decode else str(number)
-
-
-def _telling(
-    collected: Collected, table: Table, plan: Plan, names: Names
-) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
-    entries: list[dict[str, Any]] = []
-    arrays: dict[str, np.ndarray] = {}
-    near, far = (table.gain(side, plan.middle) for side in ("near", "far"))
-    for place, (why, example) in enumerate(collected.showcase.chosen(near)):
-        number = example.number
-        entry: dict[str, Any] = {
-            "why": why,
-            "example": number,
-            "source": collected.sources[number] or None,
-            "label": int(table.label[number]),
-            "predicted": int(table.predicted[number]),
-            "confidence": float(table.confidence[number]),
-            "observed_rank_correlation": _known(table.rank_correlation[number]),
-            "near_gain": _known(near[number]),
-            "far_gain": _known(far[number]),
-        }
-        if example.feature is not None:
-            entry["words"] = [_word(int(word), names) for word in example.x]
-            entry["feature"] = [bool(each) for each in example.feature]
-        entries.append(entry)
-        arrays |= {f"x_{place}": example.x, f"u_{place}": example.u, f"s_{place}": example.s}
-    return entries, arrays
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _warnings(table: Table, counts: Counter[int], num_classes: int) -> list[str]:
-    notes = []
-    if len(counts) == 1:
-        notes.append("all examples are of one class: shuffle the loader")
-    elif len(counts) < min(num_classes, len(table.label)) / 2:
-        notes.append(
-            f"the sample holds {len(counts)} of {num_classes} classes: shuffle the loader, or take more examples"
-        )
-    if len(table.label) < 50:
-        notes.append("fewer than 50 examples: intervals are wide and verdicts rarely sure")
-    unranked = int(np.isnan(table.rank_correlation).sum())
-    if unranked:
-        notes.append(f"{unranked} examples have no rank correlation: constant, or fewer than 3 features")
-    return notes

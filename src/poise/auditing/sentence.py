@@ -1,4 +1,4 @@
-"""Any sentence: utility and sensitivity of its tokens, for the class that the model gives it."""
+"""Sentences to show: utility and sensitivity of their tokens, for the class that the model predicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPED = "typed in"
 
 
 def with_sentences(audit: Audit, model: Classifier, tokenizer: Tokenizer, sentences: Sequence[str]) -> Audit:
-    """The audit with a strip for each sentence, before the telling examples; utility is that of the predicted class."""
+    """The audit with a token strip for each sentence, before its own examples; utility is for the predicted class."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     entries: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {}

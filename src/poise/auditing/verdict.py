@@ -1,34 +1,34 @@
-"""The verdict: one plain sentence, from where the model lies in the plane and what its errors go with.
+"""The verdict: one sentence, from the model's place in the plane of gains and from its errors.
 
-A gain is how far the embedding moves, relative to the same noise on as many features at random:
+A gain is how far the embedding moves, relative to the same noise on as many random features:
 
     near = mean shift with the least useful features / mean shift with random ones
     far  = mean shift with the most useful features / mean shift with random ones
 
-so that 1 is neutral: a model that is equally sensitive to all features has gain 1 everywhere, whatever its scale, the
-data and sigma. The plane has three regions:
+1 is neutral: a model that is equally sensitive to all features has gain 1, for any scale, data and sigma. The plane has
+three regions:
 
     over-robust       far < 1/4
     brittle           far >= 1/4 and near >= min(far, 1)
     follows utility   far >= 1/4 and near < min(far, 1)
 
-A region is named if 95 % of the resamples of examples lie in it; otherwise the verdict is "undecided" and says between
-what. A model whose least useful features move its embedding by half of the typical distance of two examples is brittle
-wherever it lies. The errors decide as well: a feature that goes with them (leftover.py) is unused, which is
-over-robust, or overused, which is brittle, or it is not clear which, which is undecided; a class of which most is taken
-for one other (confusions.py) is over-robust.
-A model that is not clearly better than guessing is undecided: its utility says nothing. So is one that takes classes
-for each other in a ring: its labels are numbered otherwise. So is any model on fewer than 10 examples, or on those of
-one class.
+The verdict names a region that holds 95 % of the resamples of examples. Otherwise it is "undecided", and gives the two
+most likely regions. A model whose least useful features move its embedding by half of the typical distance of two
+examples is brittle in any region.
 
-Classes that the model does not tell apart: most examples of one are taken for one and the same other.
+The errors contribute as well. A feature that correlates with them (statistics/misuse.py) is unused, which means
+over-robust, or overused, which means brittle; if neither is certain, the verdict is undecided. A class that is mostly
+confused with one other class means over-robust.
 
-A model that sees what makes the difference errs here and there; one that ignores it takes the whole class for another.
-Tested against "at most half of the class", by the binomial distribution, times the number of classes (Bonferroni).
-Needs three classes or more: of two, a model that prefers one would look the same.
+The verdict is undecided if the model is not clearly better than guessing, because its utility is then meaningless; if
+it confuses classes in a cycle, because the labels are then numbered differently; and with fewer than 10 examples or a
+single class.
 
-Classes taken for each other in a ring, A for B and B for A, are another matter: who does not see a difference gives
-both the same name. Then the labels are numbered otherwise than the model's classes.
+Confusions. A model that sees the difference between two classes makes some errors; one that ignores it predicts the
+other class for most examples. The test is binomial, against "at most half of the class", with p times the number of
+classes (Bonferroni). It needs at least three classes: with two, a model that prefers one class would look the same. A
+model that does not see a difference gives both classes the same name, so confusions in a cycle, A for B and B for A,
+indicate that the labels are numbered differently.
 """
 
 from __future__ import annotations
@@ -42,63 +42,16 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.statistics.errors_by_feature import MOST_USE
-from poise.auditing.statistics.misuse import Leftover
+from poise.auditing.statistics.misuse import MisusedFeature
 from poise.auditing.statistics.numbers import Number
-
-LEVEL = 0.02
-_LEAST = 5  # examples of a class
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """`count` of `of` examples of class `label` are taken for `taken_for`; p is corrected for all classes tried."""
-
-    label: int
-    taken_for: int
-    count: int
-    of: int
-    p: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def confusions(labels: np.ndarray, predicted: np.ndarray) -> list[Confusion]:
-    """Classes of which significantly more than half is taken for one other, the surest first."""
-    classes, counts = np.unique(labels, return_counts=True)
-    tried = classes[counts >= _LEAST]
-    found = []
-    for label in tried if len(classes) > 2 else []:
-        others = predicted[(labels == label) & (predicted != label)]
-        if not len(others):
-            continue
-        names, hits = np.unique(others, return_counts=True)
-        count, of = int(hits.max()), int((labels == label).sum())
-        p = min(1.0, len(tried) * sum(comb(of, k) for k in range(count, of + 1)) / 2**of)
-        found.append(Confusion(int(label), int(names[hits.argmax()]), count, of, p))
-    return sorted((each for each in found if each.p < LEVEL), key=lambda each: each.p)
-
-
-def in_a_ring(found: Sequence[Confusion]) -> list[Confusion]:
-    """Those that lead from their class over others back to it."""
-    leads = {each.label: each.taken_for for each in found}
-
-    def returns(label: int) -> bool:
-        place = leads[label]
-        for _ in leads:
-            if place == label:
-                return True
-            place = leads.get(place, place)
-        return False
-
-    return [each for each in found if returns(each.label)]
-
 
 OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED = "over-robust", "brittle", "follows utility", "undecided"
 LEAST_FAR = 0.25
 NEUTRAL = 1.0
 MOST_NEAR_SHIFT = 0.5
 SURE = 0.95
+LEVEL = 0.02
+_LEAST = 5  # examples of a class
 _SHOWN = 3
 _MANY = 100
 _LEAST_EXAMPLES = 10
@@ -107,7 +60,10 @@ Findings = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Verdict:
-    """names  what the model is called; `shares` those of the resamples in each region of the plane."""
+    """names   one or more of the four verdicts.
+
+    shares  the share of the resamples in each region of the plane.
+    """
 
     names: tuple[str, ...]
     sentence: str
@@ -117,8 +73,30 @@ class Verdict:
         return {"names": list(self.names), "sentence": self.sentence, "shares": self.shares}
 
 
+def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Findings, chance: float) -> Verdict:
+    """The verdict from the numbers, the resamples of both gains [R, 2], the errors, and the accuracy of guessing."""
+    near, far, accuracy = (numbers[name] for name in ("near_gain", "far_gain", "accuracy"))
+    counts = Counter(region(*draw) for draw in draws)
+    shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
+    certain = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
+    findings = [*_from_shift(numbers["near_shift"]), *from_errors]
+    findings = [each for each in findings if each[0] != UNDECIDED] or findings
+    if accuracy.examples < _LEAST_EXAMPLES:
+        why = f"{accuracy.examples} examples are too few; use at least {_LEAST_EXAMPLES}, preferably 100 or more."
+        return Verdict((UNDECIDED,), f"undecided: {why}", shares)
+    if chance == 1:
+        return Verdict((UNDECIDED,), "undecided: all examples belong to one class; add examples of the others.", shares)
+    if all(name == UNDECIDED for name, _ in from_errors) and not accuracy.low > chance:
+        than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
+        return Verdict((UNDECIDED,), f"undecided: {than}, so its utility is meaningless.", shares)
+    parts = [] if findings and certain in (FOLLOWS, UNDECIDED) else [(certain, _in_plane(certain, near, far, shares))]
+    parts += findings if certain in (FOLLOWS, UNDECIDED) else [each for each in findings if each[0] != UNDECIDED]
+    names = tuple(dict.fromkeys(name for name, _ in parts))
+    return Verdict(names, " ".join(f"{name}: {reason}" for name, reason in parts), shares)
+
+
 def region(near: float, far: float) -> str:
-    """Where a point of the plane lies."""
+    """The region of a point in the plane."""
     if not np.isfinite([near, far]).all():
         return UNDECIDED
     if far < LEAST_FAR:
@@ -126,40 +104,20 @@ def region(near: float, far: float) -> str:
     return BRITTLE if near >= min(far, NEUTRAL) else FOLLOWS
 
 
-def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Findings, chance: float) -> Verdict:
-    """From the gains and their resamples [R, 2], the shift, what the errors say, and the accuracy of guessing."""
-    near, far, accuracy = (numbers[name] for name in ("near_gain", "far_gain", "accuracy"))
-    counts = Counter(region(*draw) for draw in draws)
-    shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
-    sure = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
-    findings = [*_from_shift(numbers["near_shift"]), *from_errors]
-    findings = [each for each in findings if each[0] != UNDECIDED] or findings
-    if accuracy.examples < _LEAST_EXAMPLES:
-        why = f"{accuracy.examples} examples are too few; take {_LEAST_EXAMPLES} at least, and better 100 or more."
-        return Verdict((UNDECIDED,), f"undecided: {why}", shares)
-    if chance == 1:
-        return Verdict((UNDECIDED,), "undecided: all examples are of one class; take some of the others, too.", shares)
-    if all(name == UNDECIDED for name, _ in from_errors) and not accuracy.low > chance:
-        than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
-        return Verdict((UNDECIDED,), f"undecided: {than}, so its utility says nothing.", shares)
-    parts = [] if findings and sure in (FOLLOWS, UNDECIDED) else [(sure, _in_plane(sure, near, far, shares))]
-    parts += findings if sure in (FOLLOWS, UNDECIDED) else [each for each in findings if each[0] != UNDECIDED]
-    names = tuple(dict.fromkeys(name for name, _ in parts))
-    return Verdict(names, " ".join(f"{name}: {reason}" for name, reason in parts), shares)
-
-
 def _from_shift(near: Number) -> Findings:
-    """The least useful features may move an embedding far, whatever the others do."""
+    """Brittle if the least useful features move the embedding far, whatever the gains are."""
     if not near.low >= MOST_NEAR_SHIFT:
         return []
     span = f"{near.value:.2f} [{near.low:.2f}, {near.high:.2f}]"
-    return [(BRITTLE, f"the least useful features move its embedding by {span} of the distance of two examples.")]
+    return [
+        (BRITTLE, f"the least useful features move its embedding by {span} of the typical distance of two examples.")
+    ]
 
 
 def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) -> str:
     both = f"(gains {_words(near)} and {_words(far)}; 1 is neutral)"
     if name == OVER_ROBUST:
-        return f"even the most useful features hardly move its embedding: a gain of {_words(far)}, where 1 is neutral."
+        return f"even the most useful features hardly move its embedding: their gain is {_words(far)}; 1 is neutral."
     if name == BRITTLE:
         than = "random ones" if near.value >= NEUTRAL else "the most useful ones"
         return f"the least useful features move its embedding at least as far as {than} {both}."
@@ -174,49 +132,51 @@ def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) ->
     )
 
 
-def from_features(errors: Sequence[Leftover]) -> Findings:
-    """What features that go with the errors say, those that are surest first."""
-    sure = [each for each in errors if each.counts and each.kind != "unclear"]
+def from_features(errors: Sequence[MisusedFeature]) -> Findings:
+    """The findings from features that correlate with the errors, the most significant first."""
+    certain = [each for each in errors if each.counts and each.kind != "unclear"]
     doubtful = [each for each in errors if each.counts and (each.use is None or each.use < MOST_USE)]
-    if not sure and doubtful:
-        first = f"its errors go with {doubtful[0].name} (p = {doubtful[0].p:.3f})"
-        return [(UNDECIDED, f"{first}, but whether it makes too much or too little of that is not clear.")]
-    return [_of_kind([each for each in sure if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in sure)]
+    if not certain and doubtful:
+        first = f"its errors correlate with {doubtful[0].name} (p = {doubtful[0].p:.3f})"
+        return [(UNDECIDED, f"{first}, but it is unclear whether it overuses or ignores this feature.")]
+    return [
+        _of_kind([each for each in certain if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in certain)
+    ]
 
 
-def _of_kind(features: Sequence[Leftover]) -> tuple[str, str]:
+def _of_kind(features: Sequence[MisusedFeature]) -> tuple[str, str]:
     found, alike = features[0], [each.name for each in features][:_SHOWN]
     named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
-    it, sure = "it" if len(alike) == 1 else "the first", f"(p = {found.p:.3f})"
+    it, p_value = "it" if len(alike) == 1 else "the first", f"(p = {found.p:.3f})"
     if found.kind == "unused":
-        worth = f"one weight on {it} would take about {found.gain:.0%} off the loss"
-        return OVER_ROBUST, f"it ignores {named}; its errors go with that: {worth} {sure}."
+        worth = f"one weight on {it} would reduce the loss by about {found.gain:.0%}"
+        return OVER_ROBUST, f"it ignores {named}, which its errors correlate with: {worth} {p_value}."
     worth = f"without {it}, its loss is {found.without or 0:.0%} lower"
-    return BRITTLE, f"it makes too much of {named}, and errs by that: {worth} {sure}."
+    return BRITTLE, f"it overuses {named}, which causes errors: {worth} {p_value}."
 
 
 def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
-    """What classes that are taken for another say."""
+    """The finding from classes that are mostly confused with one other class."""
     if not found:
         return []
-    return [(OVER_ROBUST, f"it ignores what makes the difference between classes: it takes {_listed(found, names)}.")]
+    return [(OVER_ROBUST, f"it ignores what distinguishes classes: it takes {_listed(found, names)}.")]
 
 
-def misnumbered(verdict: Verdict, ring: Sequence[Confusion], names: Sequence[str]) -> Verdict:
-    """The verdict, unless classes are taken for each other in a ring: then labels say nothing."""
-    if not ring:
+def check_numbering(verdict: Verdict, cycle: Sequence[Confusion], names: Sequence[str]) -> Verdict:
+    """The verdict, or undecided if classes are confused in a cycle: then the labels are unreliable."""
+    if not cycle:
         return verdict
-    why = f"it takes {_listed(ring, names)}, which no blindness does"
-    sentence = f"undecided: {why}: look whether the labels are numbered as the model numbers its classes."
+    why = f"it takes {_listed(cycle, names)}, which suggests swapped labels"
+    sentence = f"undecided: {why}: check that the labels are numbered as the model numbers its classes."
     return Verdict((UNDECIDED,), sentence, verdict.shares)
 
 
 def _listed(found: Sequence[Confusion], names: Sequence[str]) -> str:
     called = [[names[n] if n < len(names) else str(n) for n in (each.label, each.taken_for)] for each in found]
-    told = [f"{each.count} of {each.of} examples of {a} for {b}" for each, (a, b) in zip(found, called, strict=True)]
-    rest = len(told) - _SHOWN
+    parts = [f"{each.count} of {each.of} examples of {a} for {b}" for each, (a, b) in zip(found, called, strict=True)]
+    rest = len(parts) - _SHOWN
     more = f", and {rest} {'class' if rest == 1 else 'classes'} more" if rest > 0 else ""
-    return ", ".join(told[:_SHOWN]) + more
+    return ", ".join(parts[:_SHOWN]) + more
 
 
 def _words(gain: Number) -> str:
@@ -225,3 +185,48 @@ def _words(gain: Number) -> str:
 
 def _times(near: Number, far: Number) -> str:
     return f"{far.value / near.value:.1f} times" if far.value < _MANY * near.value else f"more than {_MANY} times"
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """`count` of `of` examples of class `label` are predicted as `taken_for`; p is corrected for all classes tested."""
+
+    label: int
+    taken_for: int
+    count: int
+    of: int
+    p: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def confusions(labels: np.ndarray, predicted: np.ndarray) -> list[Confusion]:
+    """Classes of which significantly more than half is predicted as one other, the most significant first."""
+    classes, counts = np.unique(labels, return_counts=True)
+    tried = classes[counts >= _LEAST]
+    found = []
+    for label in tried if len(classes) > 2 else []:
+        others = predicted[(labels == label) & (predicted != label)]
+        if not len(others):
+            continue
+        names, hits = np.unique(others, return_counts=True)
+        count, of = int(hits.max()), int((labels == label).sum())
+        p = min(1.0, len(tried) * sum(comb(of, k) for k in range(count, of + 1)) / 2**of)
+        found.append(Confusion(int(label), int(names[hits.argmax()]), count, of, p))
+    return sorted((each for each in found if each.p < LEVEL), key=lambda each: each.p)
+
+
+def in_a_cycle(found: Sequence[Confusion]) -> list[Confusion]:
+    """The confusions that lead from a class through others back to it."""
+    leads = {each.label: each.taken_for for each in found}
+
+    def returns(label: int) -> bool:
+        place = leads[label]
+        for _ in leads:
+            if place == label:
+                return True
+            place = leads.get(place, place)
+        return False
+
+    return [each for each in found if returns(each.label)]

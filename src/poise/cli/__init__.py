@@ -1,1 +1,1 @@
-"""The command line: one file per command, and what they share."""
+"""The command line: one file per command, and shared options."""

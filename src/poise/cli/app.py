@@ -1,6 +1,6 @@
-"""The command line: it gathers the commands, and starts without torch.
+"""The `poise` command: registers all commands, and starts without importing torch.
 
-Exit codes: 0 done, 1 it failed (one sentence on stderr says why), 2 the call was wrong, 130 it was interrupted.
+Exit codes: 0 success, 1 failure (one sentence on stderr gives the reason), 2 invalid call, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ app.command(cls=Command)(corrupt)
 app.command(cls=Command)(bench)
 
 
-def _say_version(asked: bool) -> None:
-    """Torch's is read from its package, which is not imported."""
+def _print_version(asked: bool) -> None:
+    """Print the versions; that of torch is read from its metadata, without importing it."""
     if asked:
         from importlib import metadata
 
@@ -58,14 +58,14 @@ def _say_version(asked: bool) -> None:
 def options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the versions of Poise and torch."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the versions of Poise and torch."),
     ] = False,
 ) -> None:
-    """What goes before a command."""
+    """Options before a command."""
 
 
 def run() -> None:
-    """The whole command, with failures as one sentence."""
+    """Run the command; print failures as one sentence."""
     try:
         _run()
     except SystemExit as end:
@@ -73,7 +73,7 @@ def run() -> None:
 
 
 def _run() -> None:
-    _leave_pipes_plain()
+    _disable_colours_in_ci()
     try:
         app()
     except DataError as error:
@@ -88,8 +88,8 @@ def _run() -> None:
         sys.exit(f"poise: the output cannot be written: {error.strerror}")
 
 
-def _leave_pipes_plain() -> None:
-    """On GitHub's runners the command line's library writes colours into pipes; only who asks for them has them."""
+def _disable_colours_in_ci() -> None:
+    """Disable the colours that Typer uses in pipes of GitHub's runners, unless FORCE_COLOR or PY_COLORS is set."""
     asked = any(os.environ.get(name) for name in ("FORCE_COLOR", "PY_COLORS"))
     if os.environ.get("GITHUB_ACTIONS") and not asked:
         os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"

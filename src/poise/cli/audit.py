@@ -1,4 +1,4 @@
-"""`poise audit`: does a trained model's sensitivity follow utility? A verdict, a page and a JSON file."""
+"""`poise audit`: a verdict on a model's sensitivity, with a page and a JSON file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from poise.cli.completion import complete_audit_corruptions, complete_audit_data
 from poise.cli.options import Quiet
 from poise.cli.reproduce import Device
-from poise.cli.stopping import ending_at_once
+from poise.cli.stopping import exit_on_ctrl_c
 
 Words: TypeAlias = list[str] | None
 _MODELS = "torchvision:NAME, timm:NAME, a Hugging Face folder, a Poise checkpoint, or module:function."
@@ -20,31 +20,29 @@ Data = Annotated[str, typer.Option(help=_DATA, autocompletion=complete_audit_dat
 Out = Annotated[Path, typer.Option(help="The folder for the page and the JSON file.")]
 Examples = Annotated[
     int | None,
-    typer.Option(
-        min=2, metavar="N", help="How many to measure. By default 1000; on a CPU 100 pictures, 300 sentences."
-    ),
+    typer.Option(min=2, metavar="N", help="Number of examples. By default 1000; on a CPU 100 images or 300 sentences."),
 ]
 Weights = Annotated[
     list[Path] | None, typer.Option(metavar="FILE", help="A file of weights. Repeat for a second model.")
 ]
 Head = Annotated[str | None, typer.Option(help="Name of the last layer, if it is not found automatically.")]
 Network = Annotated[str | None, typer.Option(help="Network of a checkpoint without a recipe, such as LeNet(10).")]
-Normalize = Annotated[str | None, typer.Option(help="How the model wants pictures normalized: none, imagenet or half.")]
+Normalize = Annotated[str | None, typer.Option(help="Normalization of images for the model: none, imagenet or half.")]
 Size = Annotated[
-    int | None, typer.Option(min=16, metavar="N", help="Size of pictures from a folder. By default the model's.")
+    int | None, typer.Option(min=16, metavar="N", help="Size of images from a folder. By default the model's.")
 ]
-Labels = Annotated[Path | None, typer.Option(help="An .npy of labels for an .npy of pictures.")]
+Labels = Annotated[Path | None, typer.Option(help="An .npy of labels for an .npy of images.")]
 Classes = Annotated[Path | None, typer.Option(help="A file with the names of the model's classes, one per line.")]
-Metadata = Annotated[Path | None, typer.Option(help="A table with a row per picture. Its columns make slices.")]
+Metadata = Annotated[Path | None, typer.Option(help="A table with one row per image. Its columns define slices.")]
 Tokenizer = Annotated[Path | None, typer.Option(help="tokenizer.json, vocab.txt, or a Hugging Face folder.")]
 Column = Annotated[str | None, typer.Option(help="Name of this column in a table of sentences.")]
-Length = Annotated[int, typer.Option(min=4, metavar="N", help="Most tokens of a sentence.")]
+Length = Annotated[int, typer.Option(min=4, metavar="N", help="Maximum number of tokens in a sentence.")]
 Sentence = Annotated[Words, typer.Option(metavar="TEXT", help="A sentence to show. Repeat for more.")]
 Sentences = Annotated[Path | None, typer.Option(help="A file of sentences to show, one per line.")]
 Slices = Annotated[
     Words, typer.Option("--slice", metavar="COLUMN", help="Slice by this column only. Repeat for more. By default all.")
 ]
-Reference = Annotated[str | None, typer.Option(help="Take utility from this model, as the truth.")]
+Reference = Annotated[str | None, typer.Option(help="Use the utility of this model as the truth.")]
 Beside = Annotated[
     list[Path] | None, typer.Option(metavar="DIR", help="The folder of another audit to show on the page.")
 ]
@@ -53,14 +51,15 @@ Corruptions = Annotated[
     typer.Option(help="fast, all, none, or names separated by commas.", autocompletion=complete_audit_corruptions),
 ]
 Probes = Annotated[
-    int, typer.Option(min=2, metavar="N", help="Probes of the sensitivity. More are slower and more exact.")
+    int, typer.Option(min=2, metavar="N", help="Random probes of the sensitivity. More are slower and more precise.")
 ]
 Strength = Annotated[
     list[float] | None,
-    typer.Option(metavar="NUMBER", help="Strength of noise: a sigma, or a fraction of tokens. Repeat for more."),
+    typer.Option(metavar="NUMBER", help="Strength of perturbation: a sigma, or a fraction of tokens. Repeat for more."),
 ]
 FailIf = Annotated[
-    Words, typer.Option(metavar="TEXT", help="Exit with 1 if this holds: noise_accuracy<0.6. Repeat for more.")
+    Words,
+    typer.Option(metavar="TEXT", help="Exit with code 1 if this holds, such as noise_accuracy<0.6. Repeat for more."),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed for the choice of examples and the noise.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Allow unpickling weights, which can run code.")]
@@ -107,9 +106,9 @@ def audit(
 
     poise audit before.py:model after.py:model --data test.npz --fail-if "noise_accuracy<0.6"
     """
-    order = dict(locals())
-    with ending_at_once("interrupted before anything was measured; nothing was written"):
-        from poise.auditing.inputs.fitting import Order
-        from poise.cli.run_audit import carry_out
+    request = dict(locals())
+    with exit_on_ctrl_c("interrupted before anything was measured; nothing was written"):
+        from poise.auditing.inputs.fitting import AuditRequest
+        from poise.cli.run_audit import run_audit
 
-    carry_out(Order(**order))
+    run_audit(AuditRequest(**request))

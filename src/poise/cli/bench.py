@@ -1,4 +1,4 @@
-"""`poise bench`: the engine against a plain eager loop, in one run."""
+"""`poise bench`: epoch times of the engine and of a plain eager loop."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def bench(
     with usage("--share"):
         for timing in measure(CASES[case], place, epochs, share):
             if not (seconds or json):
-                typer.echo(f"{CASES[case].name}: seconds of an epoch")
+                typer.echo(f"{CASES[case].name}: seconds per epoch")
             seconds.setdefault(timing.objective, {})[timing.way] = timing.seconds
             if timing.busy is not None:
                 busy[timing.objective] = timing.busy

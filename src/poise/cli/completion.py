@@ -1,4 +1,4 @@
-"""What a shell completes. Nothing here imports torch or numpy: a shell asks at every press of TAB."""
+"""Shell completion. Nothing here imports torch or NumPy, since the shell calls it at every press of TAB."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def complete_experiments() -> list[str]:
 
 
 def complete_methods(ctx: typer.Context) -> list[str]:
-    """Those of the experiments that are typed already; of all experiments where none is, or a file of the user's.
+    """The methods of the experiments on the command line; of all experiments if it names none, or a file.
 
-    Before an option without its value, what is typed is not yet sorted into parameters: it is in ctx.args.
+    While the value of an option is missing, the other arguments are in ctx.args instead of ctx.params.
     """
     return titles.methods([*(ctx.params.get("names") or []), *ctx.args])
 
@@ -40,7 +40,7 @@ def complete_corruptions() -> list[str]:
 
 
 def complete_audit_corruptions(incomplete: str) -> list[str]:
-    """Names are separated by commas, so what stands before the last one is kept."""
+    """Complete the last of several names separated by commas."""
     before, comma, _ = incomplete.rpartition(",")
     kinds = [] if comma else ["fast", "all", "none"]
     return [*kinds, *(f"{before}{comma}{name}" for name in CORRUPTIONS if name not in before.split(","))]

@@ -1,4 +1,4 @@
-"""`poise corrupt`: a corrupted copy of a set, an array or a folder of pictures; or a contact sheet of one picture."""
+"""`poise corrupt`: corrupted copies of data sets, arrays or folders of images, and contact sheets of one image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="cifar10, cifar100, a folder of pictures, a picture, or an .npy [N, H, W, 3].",
+        help="cifar10, cifar100, a folder of images, an image, or an .npy [N, H, W, 3].",
         autocompletion=complete_corrupt_sources,
     ),
 ]
@@ -30,9 +30,9 @@ Corruptions = Annotated[
 
 def corrupt(
     source: Source,
-    out: Annotated[Path | None, typer.Option(help="A new folder, or one to continue.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A new folder, or an unfinished one to continue.")] = None,
     sheet: Annotated[
-        Path | None, typer.Option(help="Instead of a copy, write one picture under every corruption, as PNG or JPEG.")
+        Path | None, typer.Option(help="Instead of a copy, write one image under every corruption, as PNG or JPEG.")
     ] = None,
     corruption: Corruptions = None,
     severity: Annotated[
@@ -43,23 +43,23 @@ def corrupt(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for the random draws.")] = 0,
     libraries: Annotated[
-        str, typer.Option(help="2018, with which the sets were published, or today. Concerns four corruptions.")
+        str, typer.Option(help="2018, as in the published sets, or today. Affects four corruptions.")
     ] = "2018",
     jpeg: Annotated[
-        bool | None, typer.Option(help="Write JPEG of quality 85, as in ImageNet-C. By default for its profile.")
+        bool | None, typer.Option(help="Write JPEG of quality 85, as in ImageNet-C. By default for tiny and imagenet.")
     ] = None,
-    resize: Annotated[bool, typer.Option(help="Crop and resize pictures as in the profile's data set.")] = True,
+    resize: Annotated[bool, typer.Option(help="Crop and resize images as in the profile's data set.")] = True,
     labels: Annotated[Path | None, typer.Option(help="An .npy of labels for an .npy of images.")] = None,
-    image: Annotated[int, typer.Option(help="Number of the picture for --sheet.")] = 0,
+    image: Annotated[int, typer.Option(help="Index of the image for --sheet.")] = 0,
     device: Annotated[str, typer.Option(help="cpu or cuda.", autocompletion=complete_corrupt_devices)] = "cpu",
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Corrupt images as CIFAR-10-C and ImageNet-C were made.
+    """Corrupt images with the corruptions of CIFAR-10-C and ImageNet-C.
 
-    The same bits as the original code under the libraries with which CIFAR-10-C was published (ImageMagick of before
-    October 2019, IJG's libjpeg 9c, SciPy before 1.6), or with --libraries today under those of today; the random draws
-    are our own. JPEG files are encoded by the Pillow that is installed.
+    The output has the same bits as the original code with the libraries of CIFAR-10-C (ImageMagick before October
+    2019, IJG's libjpeg 9c, SciPy before 1.6), or with current ones for --libraries today. Random draws are our own.
+    The installed Pillow encodes JPEG files.
 
     poise corrupt cifar10 --out CIFAR-10-C --device cuda
 
@@ -67,7 +67,7 @@ def corrupt(
 
     poise corrupt cifar10 --sheet sheet.png
     """
-    from poise.cli.run_corrupt import Order, carry_out
+    from poise.cli.run_corrupt import CorruptRequest, run_corrupt
 
     making = (corruption, severity, profile, seed, libraries, jpeg, resize)
-    carry_out(Order(source, out, sheet, *making, labels, image, device, quiet, json))
+    run_corrupt(CorruptRequest(source, out, sheet, *making, labels, image, device, quiet, json))

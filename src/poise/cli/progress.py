@@ -1,4 +1,4 @@
-"""Progress: how far, how fast, how long still; a bar on a terminal, and a plain line now and then elsewhere."""
+"""Progress of a command: bars on a terminal, and a line from time to time elsewhere."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from rich.table import Column
 from rich.text import Text
 
 Report: TypeAlias = Callable[[str, int, int], None]
-EVERY = 15.0  # seconds between two lines; what is done before has none
+EVERY = 15.0  # seconds between two lines; shorter work prints none
 
 
 def named_bar(console: Console) -> tuple[ProgressColumn, ...]:
-    """What is going on, and its bar. Where a terminal is narrow these two shrink, so that the time left stays."""
+    """A description and a bar. On a narrow terminal both shrink, so that the remaining time stays visible."""
     return _Shrinking("{task.description}", markup=False, table_column=Column(no_wrap=False)), _ShortBar(console)
 
 
 class _Shrinking(TextColumn):
-    """Text that is cut, not wrapped, in a column that rich may make narrower than the others."""
+    """Text that rich truncates instead of wrapping if the terminal is narrow."""
 
     def render(self, task: Task) -> Text:
         text = super().render(task)
@@ -42,7 +42,7 @@ class _Shrinking(TextColumn):
 
 
 class _ShortBar(BarColumn):
-    """A bar that leaves room for the words."""
+    """A bar that leaves room for the text."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _ShortBar(BarColumn):
 
 
 class _IfWide(TextColumn):
-    """Text for terminals of at least so many columns."""
+    """Text for terminals with at least `least` columns."""
 
     def __init__(self, text: str, console: Console, least: int) -> None:
         super().__init__(text, markup=False)
@@ -66,7 +66,7 @@ class _IfWide(TextColumn):
 
 @contextmanager
 def counting(unit: str, quiet: bool = False) -> Iterator[Report]:
-    """A report(what, done, total) that draws one bar, or writes lines to stderr where that is no terminal."""
+    """A function report(what, done, total) that draws a bar, or prints lines if stderr is not a terminal."""
     console = Console(stderr=True, quiet=quiet)
     if not console.is_terminal:
         yield _silent if quiet else _lines(unit)
@@ -88,7 +88,7 @@ def counting(unit: str, quiet: bool = False) -> Iterator[Report]:
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Says nothing."""
+    """Report nothing."""
 
 
 def _lines(unit: str) -> Report:
@@ -107,7 +107,7 @@ def _lines(unit: str) -> Report:
 
 
 def _pace(done: int, total: int, seconds: float) -> str:
-    """`0.8/s, 1:25 left`, from the first of them on."""
+    """`0.8/s, 1:25 left`."""
     speed = done / max(seconds, 1e-9)
     shown = f"{speed:,.0f}" if speed >= 10 else f"{speed:.2g}"
     return f"{shown}/s, {_clock((total - done) / speed)} left"
@@ -120,10 +120,10 @@ def _clock(seconds: float) -> str:
 
 @contextmanager
 def bars(quiet: bool = False) -> Iterator[Any]:
-    """A listener that draws a bar for each run on a terminal; in a pipe lines: a run begins, goes on, is finished."""
+    """A listener that draws a bar for each run; in a pipe it prints a line as a run starts, proceeds and ends."""
     console = Console(stderr=True, quiet=quiet)
     if not console.is_terminal:
-        yield _told(console)
+        yield _plain_lines(console)
         return
     columns = (
         *named_bar(console),
@@ -138,7 +138,7 @@ def bars(quiet: bool = False) -> Iterator[Any]:
         def listen(event: Any) -> None:
             run = (event.method, event.seed)
             if event.now is None and run in runs:
-                shown.remove_task(runs.pop(run))  # it is trained, or it is lost and begins anew
+                shown.remove_task(runs.pop(run))  # the run is trained, or lost and starts again
             elif event.now is not None:
                 line, (done, total) = _words(event), _steps(event.now)
                 runs[run] = runs[run] if run in runs else shown.add_task(line, total=None, loss="", rate="")
@@ -149,21 +149,21 @@ def bars(quiet: bool = False) -> Iterator[Any]:
         yield listen
 
 
-def _told(console: Console) -> Callable[[Any], None]:
-    said: dict[str, tuple[float, int]] = {}  # when it was first said, and the steps done then
+def _plain_lines(console: Console) -> Callable[[Any], None]:
+    begun_lines: dict[str, tuple[float, int]] = {}  # time of the first line, and steps completed by then
     last = time.monotonic()
 
     def listen(event: Any) -> None:
         nonlocal last
         line, now = _words(event), time.monotonic()
         done, total = (0, 0) if event.now is None else _steps(event.now)
-        if line not in said:
-            said[line] = now, done
-        elif done > said[line][1] and now - last >= EVERY:
-            begun, before = said[line]
-            speed = (done - before) / (now - begun)  # steps a second
-            told = (_losses(event.now), _rate(event.now, speed), f"{_clock((total - done) / speed)} left")
-            line = ", ".join([f"{line}: epoch {event.now.epoch + 1} of {event.now.epochs}", *filter(None, told)])
+        if line not in begun_lines:
+            begun_lines[line] = now, done
+        elif done > begun_lines[line][1] and now - last >= EVERY:
+            begun, before = begun_lines[line]
+            speed = (done - before) / (now - begun)  # steps per second
+            parts = (_losses(event.now), _rate(event.now, speed), f"{_clock((total - done) / speed)} left")
+            line = ", ".join([f"{line}: epoch {event.now.epoch + 1} of {event.now.epochs}", *filter(None, parts)])
         else:
             return
         last = now
@@ -181,7 +181,7 @@ def _steps(now: Any) -> tuple[int, int]:
 
 
 def _rate(now: Any, speed: float | None) -> str:
-    """`12,300 examples/s` of steps a second."""
+    """`12,300 examples/s`, from steps per second."""
     rate = (speed or 0.0) * now.batch_size
     return f"{rate:,.0f} examples/s" if rate >= 10 else f"{rate:.2g} examples/s" if rate else ""
 

@@ -1,4 +1,4 @@
-"""`poise report`: one self-contained page about finished runs."""
+"""`poise report`: a self-contained page of finished runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from poise.cli.options import Json, failures, write
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs of one or more experiments.")],
-    out: Annotated[Path | None, typer.Option(help="The page. By default report.html in DIR.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Path of the page. By default report.html in DIR.")] = None,
     json: Json = False,
 ) -> None:
     """Write a page with tables, differences, learning curves, corruptions, classes, figures and recipes.
 
-    It needs no network and no script, and can be mailed as one file.
+    The page is one file without scripts that loads nothing from the network.
 
     poise report runs/synthetic-mnist
     """

@@ -1,7 +1,4 @@
-"""`poise list`, `poise reproduce NAME` and `poise run FILE`: experiments, from a recipe to records.
-
-What `poise reproduce` and `poise run` say in the end.
-"""
+"""`poise list`, `poise reproduce` and `poise run`: run experiments of the paper, or your own."""
 
 from __future__ import annotations
 
@@ -24,42 +21,18 @@ from poise.cli.completion import complete_devices, complete_experiments, complet
 from poise.cli.options import (
     Address,
     Engine,
+    EngineName,
     GpusPerRun,
     Json,
     Quiet,
     Seeds,
-    Way,
-    apart,
     cluster_of,
+    describe_os_error,
     device_of,
-    told,
+    print_to_stderr,
     usage,
 )
 from poise.cli.progress import bars
-
-
-def say(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
-    """Per experiment its folder, what is finished and how much is left; in JSON one document, a list if of several."""
-    if json:
-        found = [
-            {"folder": str(f), "records": [str(path) for path in r], "left": left} for f, (r, left) in done.items()
-        ]
-        typer.echo(dumps(found[0] if len(found) == 1 else found))
-        return
-    for folder, (records, left) in done.items():
-        typer.echo(
-            f"{folder}: {len(records)} finished" + (f"; {left} left, run the same command to continue" if left else "")
-        )
-
-
-def say_what_has_no_weights(records: list[Path]) -> None:
-    """Of finished runs, to stderr: they were asked for, and cannot be obtained."""
-    from poise.running.record import has_weights
-
-    if bare := [record for record in records if not has_weights(record)]:
-        others = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
-        typer.echo(f"no weights beside {bare[0]}{others}: remove the record to train and test it again", err=True)
-
 
 Out = Annotated[Path, typer.Option(help="The folder for all runs.")]
 Methods = Annotated[
@@ -83,7 +56,7 @@ Fleet = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Run a small version, for a first look.")]
 Compressed = Annotated[bool, typer.Option("--compressed", help="Train for a tenth of the epochs (ImageNet: a fifth).")]
 Minutes = Annotated[
-    float | None, typer.Option(min=0, metavar="N", help="Stop after this time; run the same command to continue.")
+    float | None, typer.Option(min=0, metavar="N", help="Stop after this time. Run the same command to continue.")
 ]
 KeepModels = Annotated[bool, typer.Option("--keep-models", help="Also save the weights, in half precision.")]
 
@@ -114,7 +87,7 @@ def reproduce(
     device: Device = "auto",
     jobs: Jobs = 1,
     fleet: Fleet = False,
-    engine: Engine = Way.local,
+    engine: Engine = EngineName.local,
     address: Address = None,
     gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
@@ -153,7 +126,7 @@ def run(
     device: Device = "auto",
     jobs: Jobs = 1,
     fleet: Fleet = False,
-    engine: Engine = Way.local,
+    engine: Engine = EngineName.local,
     address: Address = None,
     gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
@@ -170,7 +143,7 @@ def run(
 
     if not file.is_file():
         raise typer.BadParameter(f"{file} is not a file")
-    with usage(), apart(json):
+    with usage(), print_to_stderr(json):
         experiment = shelf.from_file(file)
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
@@ -202,33 +175,35 @@ def _run(
         place = start(device_of("cpu" if cluster else device).type)
     first, helpers = rank() == 0, list[subprocess.Popen[bytes]]()
     try:
-        with apart(json), bars(quiet or not first) as listen:
+        with print_to_stderr(json), bars(quiet or not first) as listen:
             helpers += _helpers(jobs - 1)
             runners = [Runner(experiment, out, place, listen=listen, **options) for experiment in experiments]
-            run = _way(runners, fleet, cluster)
+            run = _choose_runner(runners, fleet, cluster)
             done = run(methods, seeds)
             if helpers:
-                _wait(helpers)  # theirs are told, and what they left is run
+                _wait(helpers)  # then run what they left unfinished
                 done = run(methods, seeds)
     except (TrainingError, DataError, ModuleNotFoundError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        sys.exit(f"poise: {told(error, out)}")
-    except BaseException:  # Ctrl-C among them, which may have reached this process alone
-        _end(helpers)
+        sys.exit(f"poise: {describe_os_error(error, out)}")
+    except BaseException:  # including Ctrl-C, which may reach this process only
+        _stop_helpers(helpers)
         raise
     finally:
         _wait(helpers)
         stop()
     if first:
         asked = {runner: len(runner.experiment.runs(methods, seeds)) for runner in done}
-        say({runner.folder: (records, asked[runner] - len(records)) for runner, records in done.items()}, json)
+        print_summary(
+            {runner.folder: (records, asked[runner] - len(records)) for runner, records in done.items()}, json
+        )
         if options["keep_models"]:
-            say_what_has_no_weights([record for records in done.values() for record in records])
+            warn_missing_weights([record for records in done.values() for record in records])
 
 
-def _way(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:
-    """How the runs are made: one by one, as fleets, or on a cluster."""
+def _choose_runner(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:
+    """The function that runs the experiments: one by one, as fleets, or on a cluster."""
     from poise.running.fleets import run_fleets
     from poise.running.ray_cluster import run_on_cluster
     from poise.running.runner import run_together
@@ -241,19 +216,19 @@ def _way(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], 
 
 
 def length_of(compressed: bool, quick: bool) -> Any:
-    """Which version of an experiment two flags ask for."""
+    """The version of an experiment that two flags select."""
     if compressed and quick:
         raise typer.BadParameter("--compressed and --quick exclude each other: choose one")
     return "compressed" if compressed else "quick" if quick else "full"
 
 
 def deadline_of(minutes: float | None) -> float:
-    """As time.monotonic() counts."""
+    """The deadline in the time of time.monotonic()."""
     return math.inf if minutes is None else time.monotonic() + 60 * minutes
 
 
 def _helpers(count: int) -> list[subprocess.Popen[bytes]]:
-    """The same command again, for the unclaimed runs; they say nothing."""
+    """Start the same command `count` times without output; these processes train unclaimed runs."""
     if count < 1:
         return []
     words = [word for before, word in pairwise(["", *sys.argv[1:]]) if before != "--jobs" and not _is_jobs(word)]
@@ -271,8 +246,8 @@ def _wait(helpers: list[subprocess.Popen[bytes]]) -> None:
         helper.wait()
 
 
-def _end(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
-    """Ctrl-C for all of them; who does not hear it, while a library is imported say, is killed."""
+def _stop_helpers(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
+    """Send SIGINT to all helpers; kill those that do not exit within 20 s, for example during an import."""
     for helper in helpers:
         helper.send_signal(signal.SIGINT)
     for helper in helpers:
@@ -280,3 +255,26 @@ def _end(helpers: list[subprocess.Popen[bytes]], within: float = 20) -> None:
             helper.wait(within)
         except subprocess.TimeoutExpired:
             helper.kill()
+
+
+def print_summary(done: dict[Path, tuple[list[Path], int]], json: bool) -> None:
+    """Print the folder of each experiment and its finished and remaining runs, as text or one JSON document."""
+    if json:
+        found = [
+            {"folder": str(f), "records": [str(path) for path in r], "left": left} for f, (r, left) in done.items()
+        ]
+        typer.echo(dumps(found[0] if len(found) == 1 else found))
+        return
+    for folder, (records, left) in done.items():
+        typer.echo(
+            f"{folder}: {len(records)} finished" + (f"; {left} left, run the same command to continue" if left else "")
+        )
+
+
+def warn_missing_weights(records: list[Path]) -> None:
+    """Print a warning about finished runs without weights, if --keep-models asks for them."""
+    from poise.running.record import has_weights
+
+    if bare := [record for record in records if not has_weights(record)]:
+        others = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
+        typer.echo(f"no weights beside {bare[0]}{others}: remove the record to train and test it again", err=True)

@@ -1,4 +1,4 @@
-"""The work of `poise audit`."""
+"""The implementation of `poise audit`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,25 @@ import typer
 from poise.auditing.audit import audit
 from poise.auditing.compare import Comparison, compare
 from poise.auditing.conditions import Condition, read_condition, require_measured
-from poise.auditing.design import chosen, why_not
+from poise.auditing.design import corruption_problem, select_corruptions
 from poise.auditing.inputs.examples import is_text
-from poise.auditing.inputs.fitting import Data, Order, Ready, fitted, lines_of, load, require_sense
-from poise.auditing.inputs.models import of_user, raised, with_options
+from poise.auditing.inputs.fitting import (
+    AuditData,
+    AuditedModel,
+    AuditRequest,
+    load_requested,
+    prepare,
+    read_lines,
+    require_valid,
+)
+from poise.auditing.inputs.models import describe_exception, is_from_user_code, with_options
 from poise.auditing.result import Audit
 from poise.auditing.sentence import with_sentences
 from poise.auditing.statistics.numbers import number_names
 from poise.checks import install
-from poise.cli.options import apart, device_of, told
+from poise.cli.options import describe_os_error, device_of, print_to_stderr
 from poise.cli.progress import counting
-from poise.cli.stopping import INTERRUPTED, ending_at_once
+from poise.cli.stopping import INTERRUPTED, exit_on_ctrl_c
 from poise.errors import AuditError
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
@@ -34,42 +42,42 @@ from poise.io.json_files import RecordError
 from poise.reporting.audit_files import load_audit
 
 
-def carry_out(order: Order) -> None:
-    """Audit one model, or two side by side; then judge the conditions. What can be wrong is said first."""
+def run_audit(request: AuditRequest) -> None:
+    """Audit one model, or compare two, and check the conditions. Invalid arguments are reported before the audit."""
     with _usage():
-        require_sense(order)
-        conditions = [read_condition(text) for text in order.fail_if or []]
-        names, _ = chosen(_corruptions(order), None)
+        require_valid(request)
+        conditions = [read_condition(text) for text in request.fail_if or []]
+        names, _ = select_corruptions(_corruptions(request), None)
         if conditions:
-            require_measured(conditions, number_names(() if is_text(order.data) else names))
-    if len(order.models) > 2 or (order.weights and len(order.weights) != len(order.models)):
-        raise typer.BadParameter("give one or two models, and --weights once for each of them")
-    place = device_of(order.device)
+            require_measured(conditions, number_names(() if is_text(request.data) else names))
+    if len(request.models) > 2 or (request.weights and len(request.weights) != len(request.models)):
+        raise typer.BadParameter("pass one or two models, and --weights once for each of them")
+    place = device_of(request.device)
     nothing = "interrupted before anything was measured; nothing was written"
-    with _failures(order.out), apart(order.json), ending_at_once(nothing):
-        _require_free(order.out, len(order.models))
-        require_writable(order.out)
-        spoken = _spoken(order)
-        for folder in order.beside or []:
+    with _failures(request.out), print_to_stderr(request.json), exit_on_ctrl_c(nothing):
+        _require_free_folder(request.out, len(request.models))
+        require_writable(request.out)
+        sentences = _sentences(request)
+        for folder in request.beside or []:
             load_audit(folder)
-        loaded = [load(order, number).to(place) for number in range(len(order.models))]
-        data, models = fitted(order, loaded, place)
+        loaded = [load_requested(request, number).to(place) for number in range(len(request.models))]
+        data, models = prepare(request, loaded, place)
     with _usage():
         if conditions:
-            require_measured(conditions, number_names(() if why_not(data.shape) else names))
-    with _failures(order.out), apart(order.json):
+            require_measured(conditions, number_names(() if corruption_problem(data.shape) else names))
+    with _failures(request.out), print_to_stderr(request.json):
         audits = []
         for each in models:
-            audits.append(_audit(order, each, data, spoken))
+            audits.append(_audit(request, each, data, sentences))
             if not audits[-1].facts["complete"]:
                 break
-        result, page = _save(audits, order)
-    typer.echo(dumps(result.facts) if order.json else str(result))
-    if not order.json:
+        result, page = _save(audits, request)
+    typer.echo(dumps(result.facts) if request.json else str(result))
+    if not request.json:
         typer.echo(f"\n{page}")
     if not audits[-1].facts["complete"]:
         _end_early(audits, len(models))
-    _judge(conditions, audits)
+    _check_conditions(conditions, audits)
 
 
 def _end_early(audits: Sequence[Audit], models: int) -> None:
@@ -80,17 +88,17 @@ def _end_early(audits: Sequence[Audit], models: int) -> None:
     sys.exit(INTERRUPTED)
 
 
-def _spoken(order: Order) -> list[str]:
-    found = [*(order.sentence or []), *(lines_of(order.sentences) if order.sentences else [])]
-    if found and not is_text(order.data):
+def _sentences(request: AuditRequest) -> list[str]:
+    found = [*(request.sentence or []), *(read_lines(request.sentences) if request.sentences else [])]
+    if found and not is_text(request.data):
         raise AuditError("--sentence needs --data with sentences, and a tokenizer")
     if not all(each.strip() for each in found):
         raise AuditError("--sentence is empty")
     return found
 
 
-def _judge(conditions: Sequence[Condition], audits: Sequence[Audit]) -> None:
-    """Exit code 1 if one of them holds for any of the models."""
+def _check_conditions(conditions: Sequence[Condition], audits: Sequence[Audit]) -> None:
+    """Exit with code 1 if a condition holds for any of the models."""
     broken = []
     for condition in conditions:
         for each in audits:
@@ -101,43 +109,43 @@ def _judge(conditions: Sequence[Condition], audits: Sequence[Audit]) -> None:
         sys.exit(f"poise: failed: {'; '.join(broken)}")
 
 
-def _audit(order: Order, ready: Ready, data: Data, spoken: Sequence[str]) -> Audit:
+def _audit(request: AuditRequest, model: AuditedModel, data: AuditData, sentences: Sequence[str]) -> Audit:
     utility = None
-    if ready.reference is not None:
+    if model.reference is not None:
         own = GradientUtility() if data.tokenizer is None else RemovalUtility()
-        utility = TeacherUtility(ready.reference.model, ready.reference.name, own)  # type: ignore[arg-type]
-    with counting("examples", order.quiet) as report, _stoppable():
+        utility = TeacherUtility(model.reference.model, model.reference.name, own)  # type: ignore[arg-type]
+    with counting("examples", request.quiet) as report, _interruptible():
         found = audit(
-            ready.loaded.model,
+            model.loaded.model,
             data.batches(),
             utility=utility,
-            strengths=None if order.strength is None else tuple(sorted(order.strength)),
-            probes=order.probes,
-            corruptions=_corruptions(order),
+            strengths=None if request.strength is None else tuple(sorted(request.strength)),
+            probes=request.probes,
+            corruptions=_corruptions(request),
             examples=max(2, data.count),
-            seed=order.seed,
-            names=replace(data.names, model=ready.loaded.name),
-            progress=lambda _, done, total: report(ready.loaded.name, done, total),
+            seed=request.seed,
+            names=replace(data.names, model=model.loaded.name),
+            progress=lambda _, done, total: report(model.loaded.name, done, total),
         )
-    notes = [*data.notes(), *filter(None, [ready.loaded.note]), *found.facts["notes"]]
+    notes = [*data.notes(), *filter(None, [model.loaded.note]), *found.facts["notes"]]
     found = replace(found, facts={**found.facts, "notes": notes})
-    if not spoken or data.tokenizer is None:
+    if not sentences or data.tokenizer is None:
         return found
-    return with_sentences(found, ready.loaded.model, data.tokenizer, spoken)  # type: ignore[arg-type]
+    return with_sentences(found, model.loaded.model, data.tokenizer, sentences)  # type: ignore[arg-type]
 
 
-def _save(audits: Sequence[Audit], order: Order) -> tuple[Audit | Comparison, Path]:
-    """What was found and its page; of a comparison that ended with its first model, that one's, in its own folder."""
-    beside = tuple(order.beside or [])
+def _save(audits: Sequence[Audit], request: AuditRequest) -> tuple[Audit | Comparison, Path]:
+    """Save the result and return it with its page. If a comparison ended early, save the first audit in its folder."""
+    beside = tuple(request.beside or [])
     if len(audits) == 2:
         both = compare(*audits)
-        return both, both.save(order.out, beside)
-    home = order.out if len(order.models) == 1 else order.out / "1"
+        return both, both.save(request.out, beside)
+    home = request.out if len(request.models) == 1 else request.out / "1"
     return audits[0], audits[0].save(home, beside)
 
 
-def _require_free(out: Path, models: int) -> None:
-    """A folder that is new, empty, or holds an audit of the same kind, be it a part of one."""
+def _require_free_folder(out: Path, models: int) -> None:
+    """Raise AuditError unless the folder is new, empty, or contains an audit of the same kind, finished or not."""
     sweep(out)
     if not out.exists() or (out.is_dir() and all(map(is_part, out.iterdir()))):
         return
@@ -145,17 +153,17 @@ def _require_free(out: Path, models: int) -> None:
     own, others = (one, two) if models == 1 else (two, one)
     if not out.is_dir() or not any((out / name).is_file() for name in own):
         there = any((out / name).is_file() for name in others)
-        what = f"an audit of {'two models' if models == 1 else 'one model'}" if there else "something else"
-        raise AuditError(f"{out} holds {what}: choose an empty or a new folder with --out")
+        what = f"an audit of {'two models' if models == 1 else 'one model'}" if there else "other files"
+        raise AuditError(f"{out} contains {what}: choose an empty or a new folder with --out")
 
 
-def _corruptions(order: Order) -> str | list[str]:
-    return order.corruptions if order.corruptions in ("fast", "all", "none") else order.corruptions.split(",")
+def _corruptions(request: AuditRequest) -> str | list[str]:
+    return request.corruptions if request.corruptions in ("fast", "all", "none") else request.corruptions.split(",")
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Ctrl-C ends the measuring and keeps what was measured."""
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the measurements and keep those so far."""
     before = signal.getsignal(signal.SIGINT)
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -179,7 +187,7 @@ def _usage() -> Iterator[None]:
 
 @contextmanager
 def _failures(out: Path) -> Iterator[None]:
-    """One sentence and exit code 1."""
+    """Turn failures into one sentence and exit code 1."""
     try:
         yield
     except (AuditError, RecordError, ValueError, TypeError) as error:
@@ -187,8 +195,8 @@ def _failures(out: Path) -> Iterator[None]:
     except ModuleNotFoundError as error:
         sys.exit(f"poise: {error.name or error} is missing: {install('experiments')}")
     except OSError as error:
-        sys.exit(f"poise: {told(error, out)}")
+        sys.exit(f"poise: {describe_os_error(error, out)}")
     except (Exception, SystemExit) as error:
-        if not isinstance(error, RuntimeError | IndexError) and not of_user(error):
+        if not isinstance(error, RuntimeError | IndexError) and not is_from_user_code(error):
             raise
-        sys.exit(f"poise: the model failed on the data with {raised(error)}")
+        sys.exit(f"poise: the model failed on the data with {describe_exception(error)}")

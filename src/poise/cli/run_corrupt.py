@@ -1,6 +1,4 @@
-"""The work of `poise corrupt`.
-
-What `poise corrupt` is given: a set of the cache, an .npy file, a folder of pictures, or one picture.
+"""The implementation of `poise corrupt`, for a data set, an .npy file, a folder of images, or one image.
 
 Axes: N images, H rows, W columns.
 """
@@ -19,7 +17,7 @@ import numpy as np
 import torch
 import typer
 
-from poise.cli.options import told, usage
+from poise.cli.options import describe_os_error, usage
 from poise.cli.progress import counting
 from poise.corruptions.corrupt import Making, profile_for
 from poise.corruptions.profiles import PROFILES
@@ -39,60 +37,12 @@ from poise.data.sets.cache import load, map_npy
 from poise.io.files import new_file, sweep
 
 SETS = ("cifar10", "cifar100")
-
-
-def require_there(source: str) -> None:
-    """OutputError unless the source is a set, a file or a folder."""
-    if source not in SETS and not Path(source).exists():
-        raise OutputError(f"{source} does not exist: name {', '.join(SETS)}, an .npy file, a folder or a picture")
-
-
-def is_array(source: str) -> bool:
-    """Whether its images lie in one array."""
-    return source in SETS or source.endswith(".npy")
-
-
-def arrays(source: str, labels: Path | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Images uint8 [N, H, W, 3], and labels where there are some."""
-    if source in SETS:
-        return load(source, "test_x"), load(source, "test_y")
-    images = _npy(Path(source))
-    require_images(images)
-    return images, None if labels is None else _npy(labels)
-
-
-def one_image(source: str, number: int, making: Making, resize: bool) -> np.ndarray:
-    """uint8 [H, W, 3]; they are counted as `--out` counts them."""
-    if is_array(source):
-        return np.array(_pick(arrays(source)[0], number))
-    gallery = open_gallery(Path(source))
-    path = _pick(gallery.paths, number)
-    picture = load_fitting(gallery, number, making, resize)
-    if isinstance(picture, str):
-        raise OutputError(f"{gallery.home / path}: {picture}")
-    return picture
-
-
-def _pick(things: Any, number: int) -> Any:
-    if not 0 <= number < len(things):
-        count = f"they are counted from 0 to {len(things) - 1}" if len(things) else "the source is empty"
-        raise ValueError(f"there is no image {number}: {count}")
-    return things[number]
-
-
-def _npy(path: Path) -> np.ndarray:
-    try:
-        return map_npy(path)
-    except ValueError:
-        raise OutputError(f"{path} is not an array that can be read: save it with numpy.save, as numbers") from None
-
-
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 
 @dataclass(frozen=True)
-class Order:
-    """The words of the command, as they were given."""
+class CorruptRequest:
+    """The arguments of `poise corrupt`."""
 
     source: str
     out: Path | None
@@ -111,29 +61,29 @@ class Order:
     json: bool
 
 
-def carry_out(order: Order) -> None:
-    """Write the copy, or draw the sheet."""
-    source, out, sheet = order.source, order.out, order.sheet
-    with _failures(order):
-        _require_call(source, out, sheet, order.labels)
-        require_there(source)
-        profile = order.profile or _profile_of(source)
-        quality = 85 if (profile != "cifar" if order.jpeg is None else order.jpeg) else None
-        names = tuple(dict.fromkeys(order.corruption or CORRUPTIONS))
-        severities = tuple(sorted({*(order.severity or SEVERITIES)}))
+def run_corrupt(request: CorruptRequest) -> None:
+    """Write the copy or the contact sheet."""
+    source, out, sheet = request.source, request.out, request.sheet
+    with _failures(request):
+        _require_call(source, out, sheet, request.labels)
+        require_exists(source)
+        profile = request.profile or _profile_of(source)
+        quality = 85 if (profile != "cifar" if request.jpeg is None else request.jpeg) else None
+        names = tuple(dict.fromkeys(request.corruption or CORRUPTIONS))
+        severities = tuple(sorted({*(request.severity or SEVERITIES)}))
         with usage():
-            making = Making(names, severities, profile, order.seed, order.libraries, quality)
-            place = device_for(order.device)
+            making = Making(names, severities, profile, request.seed, request.libraries, quality)
+            place = device_for(request.device)
         if sheet is not None:
-            _draw(order, sheet, making, place)
+            _draw(request, sheet, making, place)
         elif out is not None:
-            _write(order, out, making, place)
+            _write(request, out, making, place)
 
 
 def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Path | None) -> None:
-    """A usage error for words that do not go together."""
+    """Raise a usage error for invalid combinations of arguments."""
     if (out is None) == (sheet is None):
-        raise typer.BadParameter("give one of --out and --sheet")
+        raise typer.BadParameter("pass either --out or --sheet")
     if sheet is not None and sheet.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"{sheet} must end with one of {', '.join(_FORMATS)}", param_hint="--sheet")
     if labels is not None and (source in SETS or not is_array(source) or out is None):
@@ -144,53 +94,99 @@ def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Pat
 
 
 def _profile_of(source: str) -> str:
-    """By the size of the images in an array; that of pictures must be named."""
+    """The profile for the image size of an array; for image files the user must choose it."""
     if source in SETS:
         return "cifar"
     if not is_array(source):
-        raise typer.BadParameter(f"for pictures choose one of {', '.join(PROFILES)}", param_hint="--profile")
+        raise typer.BadParameter(f"image files need one of {', '.join(PROFILES)}", param_hint="--profile")
     images, _ = arrays(source)
     with usage():
         return profile_for(*images.shape[1:3])
 
 
 @contextmanager
-def _failures(order: Order) -> Iterator[None]:
-    """One sentence and exit code 1."""
+def _failures(request: CorruptRequest) -> Iterator[None]:
+    """Turn failures into one sentence and exit code 1."""
     try:
         yield
     except (OutputError, ValueError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        out, option = (order.out, "--out") if order.out else (order.sheet or Path(), "--sheet")
-        sys.exit(f"poise: {told(error, out, option)}")
+        out, option = (request.out, "--out") if request.out else (request.sheet or Path(), "--sheet")
+        sys.exit(f"poise: {describe_os_error(error, out, option)}")
 
 
-def _write(order: Order, out: Path, making: Making, device: torch.device) -> None:
-    source, skipped = order.source, dict[str, str]()
-    with counting("images" if is_array(source) else "pictures", order.quiet) as report:
+def _write(request: CorruptRequest, out: Path, making: Making, device: torch.device) -> None:
+    source, skipped = request.source, dict[str, str]()
+    with counting("images", request.quiet) as report:
         if is_array(source):
-            write_arrays(*arrays(source, order.labels), out, making, device, report)
+            write_arrays(*arrays(source, request.labels), out, making, device, report)
         else:
-            skipped = write_pictures(Path(source), out, making, order.resize, device, report)
-    corruptions = _counted(len(making.corruptions), "corruption", "corruptions")
-    said = f"{out}: {corruptions} x {_counted(len(making.severities), 'severity', 'severities')}"
-    typer.echo(dumps({"folder": str(out), **asdict(making), "skipped": skipped}) if order.json else said)
+            skipped = write_pictures(Path(source), out, making, request.resize, device, report)
+    corruptions = _plural(len(making.corruptions), "corruption", "corruptions")
+    summary = f"{out}: {corruptions} x {_plural(len(making.severities), 'severity', 'severities')}"
+    typer.echo(dumps({"folder": str(out), **asdict(making), "skipped": skipped}) if request.json else summary)
     if skipped:
         raise OutputError(
             "\n  ".join([f"{len(skipped)} skipped:", *(f"{path}: {why}" for path, why in skipped.items())])
         )
 
 
-def _draw(order: Order, sheet: Path, making: Making, device: torch.device) -> None:
-    pixels = one_image(order.source, order.image, making, order.resize)
-    picture = contact_sheet(pixels, making, order.image, max(1, 96 // max(pixels.shape[:2])), device)
+def _draw(request: CorruptRequest, sheet: Path, making: Making, device: torch.device) -> None:
+    pixels = one_image(request.source, request.image, making, request.resize)
+    picture = contact_sheet(pixels, making, request.image, max(1, 96 // max(pixels.shape[:2])), device)
     sweep(sheet.parent)
     with new_file(sheet, within=sheet.parent) as stream:
         picture.save(stream, _FORMATS[sheet.suffix.lower()])
     facts = {"sheet": str(sheet), "width": picture.width, "height": picture.height, **asdict(making)}
-    typer.echo(dumps(facts) if order.json else f"{sheet}: {picture.width} x {picture.height} pixels")
+    typer.echo(dumps(facts) if request.json else f"{sheet}: {picture.width} x {picture.height} pixels")
 
 
-def _counted(number: int, one: str, more: str) -> str:
+def _plural(number: int, one: str, more: str) -> str:
     return f"{number} {one if number == 1 else more}"
+
+
+def require_exists(source: str) -> None:
+    """Raise OutputError unless the source is a data set, a file or a folder."""
+    if source not in SETS and not Path(source).exists():
+        raise OutputError(f"{source} does not exist: use {', '.join(SETS)}, an .npy file, a folder or an image")
+
+
+def is_array(source: str) -> bool:
+    """Whether the source is one array of images."""
+    return source in SETS or source.endswith(".npy")
+
+
+def arrays(source: str, labels: Path | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Images uint8 [N, H, W, 3], and labels or None."""
+    if source in SETS:
+        return load(source, "test_x"), load(source, "test_y")
+    images = _npy(Path(source))
+    require_images(images)
+    return images, None if labels is None else _npy(labels)
+
+
+def one_image(source: str, number: int, making: Making, resize: bool) -> np.ndarray:
+    """One image uint8 [H, W, 3], by the same index as with `--out`."""
+    if is_array(source):
+        return np.array(_pick(arrays(source)[0], number))
+    gallery = open_gallery(Path(source))
+    path = _pick(gallery.paths, number)
+    picture = load_fitting(gallery, number, making, resize)
+    if isinstance(picture, str):
+        raise OutputError(f"{gallery.home / path}: {picture}")
+    return picture
+
+
+def _pick(things: Any, number: int) -> Any:
+    if not 0 <= number < len(things):
+        valid = f"it must lie between 0 and {len(things) - 1}" if len(things) else "the source is empty"
+        raise ValueError(f"--image {number} is out of range: {valid}")
+    return things[number]
+
+
+def _npy(path: Path) -> np.ndarray:
+    try:
+        return map_npy(path)
+    except ValueError:
+        raise OutputError(f"{path} cannot be read as an array: save numbers with numpy.save") from None

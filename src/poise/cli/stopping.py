@@ -1,4 +1,4 @@
-"""Ctrl-C before there is anything to keep, and what else ends a program like Ctrl-C."""
+"""Signals: Ctrl-C before there is work to save, and other signals that stop a command like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def ended_like_ctrl_c() -> Iterator[None]:
-    """SIGTERM and SIGHUP, as batch systems and closed terminals send them, are answered as Ctrl-C is.
+def termination_as_ctrl_c() -> Iterator[None]:
+    """Handle SIGTERM and SIGHUP, which batch systems and closed terminals send, like Ctrl-C.
 
-    Not what the caller has told us to ignore, as nohup does; nor where one of several processes may be waiting for the
-    others and would not hear it; nor in processes that are forked from this one.
+    This excludes signals that the caller ignores, as nohup does; distributed training, where a process may be waiting
+    for others and would not handle the signal; and forked processes.
     """
     owner = os.getpid()
 
@@ -42,9 +42,11 @@ def ended_like_ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def ending_at_once(sentence: str) -> Iterator[None]:
-    """For imports and loading. An exception would not do: a library that is interrupted while it is imported may keep
-    it to itself, stay half imported, and fail later in words of its own."""
+def exit_on_ctrl_c(sentence: str) -> Iterator[None]:
+    """Print a sentence and exit on Ctrl-C, during imports and loading.
+
+    An exception would not be reliable: a library may catch it during its import, and fail later.
+    """
 
     def leave(*_: object) -> NoReturn:
         sys.stdout.flush()
@@ -56,7 +58,7 @@ def ending_at_once(sentence: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, leave)
     try:
         yield
-    except KeyboardInterrupt:  # from a library that answers Ctrl-C itself
+    except KeyboardInterrupt:  # raised by a library with its own handler
         print(f"poise: {sentence}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     finally:

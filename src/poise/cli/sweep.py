@@ -1,4 +1,4 @@
-"""`poise sweep`: try lists of settings, score them on validation, and say which were best."""
+"""`poise sweep`: trains lists of settings, scores them on validation data, and ranks them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from poise.cli.completion import complete_experiments
 from poise.cli.options import (
     Address,
     Engine,
+    EngineName,
     GpusPerRun,
     Json,
     Quiet,
-    apart,
     cluster_of,
+    describe_os_error,
     device_of,
     failures,
-    told,
+    print_to_stderr,
     usage,
     write,
 )
-from poise.cli.options import Way as Engines
 from poise.cli.progress import bars
 from poise.cli.reproduce import Compressed, Device, Fleet, Minutes, Out, Quick, deadline_of, length_of
 
@@ -41,25 +41,32 @@ What = Annotated[
         autocompletion=complete_experiments,
     ),
 ]
-Name = Annotated[str | None, typer.Option(help="Which of the experiment's sweeps; for a file, the name of its sweep.")]
+Name = Annotated[
+    str | None, typer.Option(help="Name of one of the experiment's sweeps; for a file, a name for its sweep.")
+]
 
-Trials = Annotated[int | None, typer.Option(min=1, metavar="N", help="Most settings to try. By default all.")]
+Trials = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Maximum number of settings to try. By default all.")
+]
 SeedsPerTrial = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Runs per setting. By default the sweep's.")
 ]
 
 
-class Way(StrEnum):
-    """Which settings come next."""
+class SamplerName(StrEnum):
+    """Strategies to choose settings."""
 
     grid = "grid"
     tpe = "tpe"
 
 
+Sampling = Annotated[SamplerName, typer.Option(help="Try all settings, or let Optuna's TPE choose.")]
+
+
 def sweep(
     what: What,
     name: Name = None,
-    sampler: Annotated[Way, typer.Option(help="Try all settings, or let Optuna's TPE choose.")] = Way.grid,
+    sampler: Sampling = SamplerName.grid,
     trials: Trials = None,
     seeds: SeedsPerTrial = None,
     out: Out = Path("runs"),
@@ -67,7 +74,7 @@ def sweep(
     quick: Quick = False,
     device: Device = "auto",
     fleet: Fleet = False,
-    engine: Engine = Engines.local,
+    engine: Engine = EngineName.local,
     address: Address = None,
     gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
@@ -85,30 +92,30 @@ def sweep(
     poise sweep noisy-cifar10 --compressed --engine ray --address auto
     """
     cluster = cluster_of(engine, address, gpus_per_run, device)
-    with apart(json):
-        chosen, found = _found(what, name, length_of(compressed, quick))
+    with print_to_stderr(json):
+        chosen, found = _find_sweep(what, name, length_of(compressed, quick))
     if not (name or quiet or json):
         typer.echo(f"running sweep {chosen!r} of {what}; choose another with --name", err=True)
     with failures():
         place = device_of("cpu" if cluster else device)
-        with apart(json):
+        with print_to_stderr(json):
             ends = deadline_of(minutes)
-            folder = _searched(found, chosen, out, sampler, trials, seeds, place, fleet, cluster, quiet, ends)
+            folder = _run_search(found, chosen, out, sampler, trials, seeds, place, fleet, cluster, quiet, ends)
         from poise.reporting.sweep_page import load_sweep, sweep_page, sweep_text
 
         swept = load_sweep(folder)
         page = folder / "sweep.html"
         if json:
             write(page, sweep_page(swept), quiet=True)
-            trials_found = [{**asdict(trial), "values": _read(trial.values)} for trial in swept.trials]
+            trials_found = [{**asdict(trial), "values": _parse_values(trial.values)} for trial in swept.trials]
             typer.echo(dumps({"folder": str(folder), "page": str(page), "trials": trials_found}))
         else:
             typer.echo(sweep_text(swept))
             write(page, sweep_page(swept))
 
 
-def _read(values: Mapping[str, str]) -> dict[str, Any]:
-    """The values as they are where they are numbers or such; what stands for more, a class say, as it prints."""
+def _parse_values(values: Mapping[str, str]) -> dict[str, Any]:
+    """Parse literal values, such as numbers; leave others, such as classes, as strings."""
     found: dict[str, Any] = {}
     for path, value in values.items():
         try:
@@ -118,7 +125,7 @@ def _read(values: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:
+def _find_sweep(what: str, name: str | None, length: Any) -> tuple[str, Any]:
     from poise.recipes import shelf
 
     file = Path(what)
@@ -133,11 +140,11 @@ def _found(what: str, name: str | None, length: Any) -> tuple[str, Any]:
         return name or file.stem, shelf.sweep_from_file(file)
 
 
-def _searched(
+def _run_search(
     found: Any,
     name: str,
     out: Path,
-    sampler: Way,
+    sampler: SamplerName,
     trials: int | None,
     seeds: int | None,
     device: Any,
@@ -146,7 +153,7 @@ def _searched(
     quiet: bool,
     ends: float,
 ) -> Path:
-    """The folder of the sweep, when the search is over."""
+    """Run the search and return the folder of the sweep."""
     from poise.errors import DataError, TrainingError
     from poise.running.ray_cluster import search_on_cluster
     from poise.running.search import Search
@@ -159,7 +166,7 @@ def _searched(
     except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:
-        sys.exit(f"poise: {told(error, out)}; finished runs are saved")
+        sys.exit(f"poise: {describe_os_error(error, out)}; finished runs are saved")
     except ModuleNotFoundError as error:
         if error.name == "ray":
             sys.exit(f"poise: {error}")

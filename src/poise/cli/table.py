@@ -1,4 +1,4 @@
-"""`poise table`: what finished runs say, ours beside the paper's."""
+"""`poise table`: the results of finished runs beside the paper's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with runs 
 
 
 class Format(StrEnum):
-    """How a table is written."""
+    """Output formats of a table."""
 
     text = "text"
     markdown = "markdown"
@@ -28,11 +28,13 @@ class Format(StrEnum):
 
 def table(
     folder: Folder,
-    format: Annotated[Format | None, typer.Option(help="csv and json have all digits. By default text.")] = None,  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Format | None, typer.Option(help="Output format. csv and json have all digits. By default text.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
     json: Json = False,
 ) -> None:
-    """Print the tables of an experiment: mean ± deviation over seeds, what is significant, and the paper's numbers.
+    """Print the tables of an experiment: mean ± deviation over seeds, significance, and the paper's numbers.
 
     poise table runs/synthetic-mnist
 
@@ -49,7 +51,7 @@ def table(
 
         tables = [table for results in load(folder) for table in tables_of(results)]
         if not any(cell.ours for table in tables for row in table.rows for cell in row.cells):
-            raise RecordError(f"{folder} has no tested runs (those of a sweep are not tested: see its sweep.html)")
+            raise RecordError(f"{folder} has no tested runs. Runs of a sweep are not tested: see its sweep.html")
         if out is not None:
             write(out, FORMATS[chosen](tables), quiet=json)
         elif chosen == Format.text and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":

@@ -1,1 +1,1 @@
-"""What an audit is given: models, weights, pictures, tables, texts."""
+"""Inputs of an audit: models, weights, images, tables and text."""

@@ -1,9 +1,8 @@
-"""Any classifier as embed + head, for an audit: compiled, in half precision, one that changes its input in place, gives
-its logits in a dict, or one logit for two classes; scripted, if it has embed and head.
+"""Adapters that present any classifier as embed + head.
 
-What a model is given: a copy that it may change.
-
-Classifiers around others: data on one scale, a logit more, copies for a model that changes what it is given.
+They cover models that are compiled, change their input in place, return logits in a dict, have one logit for two
+classes, or have weights of half or double precision; scripted models need methods `embed` and `head`. `Normalized` and
+`Unscaled` adapt the scale of the data.
 """
 
 from __future__ import annotations
@@ -21,22 +20,74 @@ from poise.models.split import call_model, split
 from poise.tokens import Input
 
 
-def on_a_copy(run: Callable[[Any], Any], x: Any) -> Any:
-    """run(x), on a copy of x: a model may change its input in place, if gradients see that."""
+def as_classifier(model: nn.Module, head: str | None) -> nn.Module:
+    """The model's own embed and head if it has them, else those of `split`; `head` names its last layer.
+
+    A model with weights of half or double precision is copied to float32.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if head is not None and not isinstance(head, str):
+        raise TypeError(f"head={head!r} must be the name of a layer, not a {type(head).__name__}")
+    model = getattr(model, "_orig_mod", model)  # of torch.compile: an audit needs the modules
+    model = _to_float32(model) if precision_note(model) else model
+    if _has_embed_and_head(model) and (head is None or head not in dict(model.named_modules())):
+        return WithOwnHead(model)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError(
+            "a scripted model (torch.jit) hides its layers: audit the original Python model, or script a model with "
+            "methods embed and head"
+        )
+    found = split(model, head, call=_logits)
+    layer = model.get_submodule(found.head_name)
+    single = getattr(layer, "out_features", None) == 1 or getattr(layer, "out_channels", None) == 1
+    return OneLogit(found) if single else found
+
+
+def precision_note(model: nn.Module) -> str:
+    """A note on weights that are not float32; "" if all are."""
+    kinds = {str(p.dtype).removeprefix("torch.") for p in model.parameters() if p.is_floating_point()} - {"float32"}
+    return f"the model's weights are {' and '.join(sorted(kinds))}: it was audited in float32" if kinds else ""
+
+
+def _to_float32(model: nn.Module) -> nn.Module:
+    """A copy in float32; in half precision, rounding would dominate the measurements."""
+    try:
+        return deepcopy(model).float()
+    except Exception:  # any error of a model that cannot be copied
+        raise ValueError(
+            "the model's weights are not float32, and it cannot be copied: convert it with model.float()"
+        ) from None
+
+
+def _has_embed_and_head(model: nn.Module) -> bool:
+    """Whether the model has embed and head; an nn.Embedding named embed does not count, since it maps single words."""
+    embed = getattr(model, "embed", None)
+    return callable(embed) and not isinstance(embed, nn.Embedding) and hasattr(model, "head")
+
+
+def _logits(model: nn.Module, x: Input) -> Any:
+    """The logits [B, L], also of a model that returns one logit per example as [B]."""
+    out = logits_of(run_on_copy(lambda held: call_model(model, held), x))
+    return out[:, None] if out.ndim == 1 else out
+
+
+def run_on_copy(run: Callable[[Any], Any], x: Any) -> Any:
+    """run(x) on a copy of x, since a model may change its input in place; raise ValueError if autograd misses this."""
     held = x.clone()
     out = run(held)
     if isinstance(held, Tensor) and held.requires_grad and held.grad_fn is not None:
         unseen = held.grad_fn.name() == "CloneBackward0" and not torch.equal(held.detach(), x.detach())
         if unseen:
             raise ValueError(
-                "the model changes its input in place under no_grad or by .data, which gradients do not see: let it "
-                "make a new tensor"
+                "the model changes its input in place under no_grad or by .data, which autograd does not record: let "
+                "it create a new tensor"
             )
     return out
 
 
-class Own(nn.Module):
-    """A classifier with embed and head of its own: it gets copies, and its embed and head must make up the whole."""
+class WithOwnHead(nn.Module):
+    """A classifier with its own embed and head. It gets copies of x; head(embed(x)) must equal its output."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -48,7 +99,7 @@ class Own(nn.Module):
 
     def embed(self, x: Any) -> Tensor:
         self.check_head(x)
-        z: Tensor = on_a_copy(self.inner.embed, x)
+        z: Tensor = run_on_copy(self.inner.embed, x)
         return z
 
     def check_head(self, x: Any) -> None:
@@ -56,10 +107,10 @@ class Own(nn.Module):
             self._check(x[:2])
 
     def forward(self, x: Any) -> Tensor:
-        return both_classes(logits_of(on_a_copy(self.inner, x)))
+        return both_classes(logits_of(run_on_copy(self.inner, x)))
 
     def get_submodule(self, target: str) -> nn.Module:
-        """Layers are called as the user calls them."""
+        """Find a layer by its name in the user's model."""
         found: nn.Module = self.inner.get_submodule(target)
         return found
 
@@ -69,27 +120,45 @@ class Own(nn.Module):
             got = self._try(x)
             try:
                 whole = self(x).float()
-            except NotImplementedError:  # embed and head are all there is
-                whole = got = self.head(on_a_copy(self.inner.embed, x)).float()
+            except NotImplementedError:  # the model has no forward
+                whole = got = self.head(run_on_copy(self.inner.embed, x)).float()
         slack = 1e-3 * whole.nan_to_num(0, 0, 0).abs().max().item()
         if got is None or got.shape != whole.shape or not got.allclose(whole, atol=slack, equal_nan=True):
             name = type(self.inner).__name__
             raise ValueError(
-                f"head(embed(x)) is not what this {name} gives: its embed must lead up to its head, or else name the "
-                "last layer: split(model, head=...)"
+                f"head(embed(x)) differs from the output of this {name}: its embed must return the input of its head. "
+                "Otherwise name the last layer: split(model, head=...)"
             )
         self._checked = True
 
     def _try(self, x: Any) -> Tensor | None:
-        """head(embed(x)); None where their shapes do not fit."""
+        """head(embed(x)); None if their shapes do not match."""
         try:
-            return self.head(on_a_copy(self.inner.embed, x)).float()
+            return self.head(run_on_copy(self.inner.embed, x)).float()
         except RuntimeError:
             return None
 
 
+class OneLogit(nn.Module):
+    """A classifier with two logits, around one that returns the logit z of class 1: (0, z) has the same odds."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner: Any = inner
+
+    def head(self, z: Tensor) -> Tensor:
+        return both_classes(self.inner.head(z))
+
+    def embed(self, x: Any) -> Tensor:
+        z: Tensor = self.inner.embed(x)
+        return z
+
+    def forward(self, x: Any) -> Tensor:
+        return self.head(self.embed(x))
+
+
 class Normalized(nn.Module):
-    """A classifier for pictures in [0, 1], of one that wants them normalized."""
+    """A classifier for images in [0, 1], around one that expects normalized images."""
 
     def __init__(self, inner: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
@@ -111,7 +180,7 @@ class Normalized(nn.Module):
 
 
 class Unscaled(nn.Module):
-    """A classifier for a standardized table, of one that wants its columns as they are. mean and deviation [F]."""
+    """A classifier for a standardized table, around one that expects the original columns; mean, deviation [F]."""
 
     mean: Tensor
     deviation: Tensor
@@ -134,71 +203,3 @@ class Unscaled(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.inner(x * self.deviation + self.mean)
         return logits
-
-
-class OneLogit(nn.Module):
-    """A classifier of two classes, of one that gives the logit z of the second alone: (0, z) has the same odds."""
-
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner: Any = inner
-
-    def head(self, z: Tensor) -> Tensor:
-        return both_classes(self.inner.head(z))
-
-    def embed(self, x: Any) -> Tensor:
-        z: Tensor = self.inner.embed(x)
-        return z
-
-    def forward(self, x: Any) -> Tensor:
-        return self.head(self.embed(x))
-
-
-def as_classifier(model: nn.Module, head: str | None) -> nn.Module:
-    """The model's own embed and head if it has them, else split; `head` names its last layer.
-
-    Weights of half or double precision are audited in float32, in a copy of the model.
-    """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"the model is a {type(model).__name__}: it must be a torch.nn.Module")
-    if head is not None and not isinstance(head, str):
-        raise TypeError(f"head={head!r} must be the name of a layer, not a {type(head).__name__}")
-    model = getattr(model, "_orig_mod", model)  # of torch.compile: an audit needs the modules
-    model = _in_single(model) if precision_note(model) else model
-    if _has_own(model) and (head is None or head not in dict(model.named_modules())):
-        return Own(model)
-    if isinstance(model, torch.jit.ScriptModule):
-        raise ValueError(
-            "a scripted model (torch.jit) hides its layers: audit the Python model that it was made from, or script "
-            "one with methods embed and head"
-        )
-    found = split(model, head, call=_logits)
-    layer = model.get_submodule(found.head_name)
-    single = getattr(layer, "out_features", None) == 1 or getattr(layer, "out_channels", None) == 1
-    return OneLogit(found) if single else found
-
-
-def precision_note(model: nn.Module) -> str:
-    """What is said of weights that are not float32; "" where all are."""
-    kinds = {str(p.dtype).removeprefix("torch.") for p in model.parameters() if p.is_floating_point()} - {"float32"}
-    return f"the model's weights are {' and '.join(sorted(kinds))}: it was audited in float32" if kinds else ""
-
-
-def _in_single(model: nn.Module) -> nn.Module:
-    """A copy in float32: half a precision would measure its own rounding."""
-    try:
-        return deepcopy(model).float()
-    except Exception:  # whatever a model raises that cannot be copied
-        raise ValueError("the model's weights are not float32, and it cannot be copied: give it as float32") from None
-
-
-def _has_own(model: nn.Module) -> bool:
-    """Whether it has embed and head; a table of word vectors that is called so is no embedding of a sentence."""
-    embed = getattr(model, "embed", None)
-    return callable(embed) and not isinstance(embed, nn.Embedding) and hasattr(model, "head")
-
-
-def _logits(model: nn.Module, x: Input) -> Any:
-    """[B, L], also of a model that gives one logit per example as [B]."""
-    out = logits_of(on_a_copy(lambda held: call_model(model, held), x))
-    return out[:, None] if out.ndim == 1 else out

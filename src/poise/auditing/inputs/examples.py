@@ -1,10 +1,9 @@
-"""Labelled examples that are tensors, pictures or rows of a table, read as they are needed.
+"""Labelled examples of an audit: batches of a loader, data sets read on demand, and tables of text.
+
+Batches are (x, y), (x, y, columns), or dicts in the style of Hugging Face. Tables of text are TSV and CSV files with a
+header, or JSONL files with one object per line.
 
 Axes: N examples, B of them, *D features of one example.
-
-Tables as columns of words: TSV and CSV with a head, JSONL with an object per line.
-
-What a loader gives, batch by batch: x and y, or a dict as Hugging Face makes it, with columns beside them.
 """
 
 from __future__ import annotations
@@ -28,15 +27,16 @@ from poise.tokens import Input, Tokens, shape_of
 _OTHER_PRECISIONS = (torch.float16, torch.bfloat16, torch.float64)
 _LABELS = ("labels", "label", "y")
 Kind = Literal["pictures", "text", "table"]
-_ON_A_CPU = {"pictures": 100, "text": 300, "table": 1000}
+_CPU_EXAMPLES = {"pictures": 100, "text": 300, "table": 1000}
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """columns  what else is known of each example, {name: one value per example}, such as a source or a site.
+    """A batch of labelled examples.
 
-    given    the utility [B, *D] that the user brings, for utility from outside.
-    sources  where each example comes from: a file, or "row 17".
+    columns  other values of each example, {name: one value per example}, such as a site.
+    given    the utility [B, *D] that the user provides.
+    sources  the origin of each example: a file, or "row 17".
     """
 
     x: Input
@@ -49,7 +49,7 @@ class Batch:
         return len(self.y)
 
     def rows(self, part: slice) -> Batch:
-        """Some of the examples."""
+        """A slice of the batch."""
         columns = {name: values[part] for name, values in self.columns.items()}
         given, sources = (None if held is None else held[part] for held in (self.given, self.sources))
         return Batch(self.x[part], self.y[part], columns, given, sources)  # type: ignore[arg-type]
@@ -62,12 +62,12 @@ def kind_of(x: Input) -> Kind:
 
 
 def sample_size(kind: Kind, device: torch.device) -> int:
-    """How many examples are measured if nobody says how many: on a CPU, as many as take minutes."""
-    return _ON_A_CPU[kind] if device.type == "cpu" else 1000
+    """The default number of examples; on a CPU, as many as take minutes."""
+    return _CPU_EXAMPLES[kind] if device.type == "cpu" else 1000
 
 
 def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> Iterator[Batch]:
-    """The loader's batches on the device, up to `limit` examples in all, or a sample of the usual size."""
+    """The loader's batches on the device, up to `limit` examples in total, or the default number."""
     left = limit
     for item in loader:
         batch = _as_batch(item)
@@ -83,14 +83,14 @@ def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> I
 
 
 def require_finite(batch: Batch) -> None:
-    """A ValueError that names the first example with a value that is none."""
+    """Raise ValueError with the first example that has nan or infinite values."""
     if isinstance(batch.x, Tokens) or not batch.x.is_floating_point():
         return
     wrong = (~batch.x.flatten(1).isfinite().all(1)).nonzero().flatten().tolist()
     if wrong:
         sources = batch.sources or []
         which = sources[wrong[0]] if sources else f"example {wrong[0]} of a batch"
-        raise ValueError(f"the data have values that are not finite, such as {which}: fill or drop them first")
+        raise ValueError(f"the data contain values that are not finite, such as {which}: replace or remove them")
 
 
 def _as_batch(item: Any) -> Batch:
@@ -100,12 +100,11 @@ def _as_batch(item: Any) -> Batch:
         return _from_mapping(item)
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         raise TypeError(
-            f"the loader gave a {type(item).__name__}: batches must be (x, y), (x, y, columns), or a dict with "
-            "input_ids and labels"
+            f"batches must be (x, y), (x, y, columns), or a dict with input_ids and labels, got {type(item).__name__}"
         )
     x, y, *rest = item
     if rest and not isinstance(rest[0], Mapping):
-        raise TypeError(f"the columns of a batch are a {type(rest[0]).__name__}: they must be {{name: values}}")
+        raise TypeError(f"the columns of a batch must be {{name: values}}, got {type(rest[0]).__name__}")
     columns = {str(name): values for name, values in (rest[0] if rest else {}).items()}
     given = columns.pop("utility", None)
     return _checked(_as_input(x), _as_labels(y), _as_words(columns), given)
@@ -115,13 +114,15 @@ def _as_labels(y: Any) -> Tensor:
     try:
         return torch.as_tensor(y)
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"labels must be whole numbers, not {type(y).__name__} of {y!r:.40}") from None
+        raise TypeError(f"labels must be whole numbers, got {type(y).__name__} {y!r:.40}") from None
 
 
 def _from_mapping(item: Mapping[str, Any]) -> Batch:
     y = next((item[name] for name in _LABELS if name in item), None)
     if y is None:
-        raise TypeError(f"a batch has no labels: {', '.join(map(str, item))} hold none of {', '.join(_LABELS)}")
+        raise TypeError(
+            f"a batch has no labels: name them one of {', '.join(_LABELS)}; got {', '.join(map(str, item))}"
+        )
     if "input_ids" in item:
         ids = torch.as_tensor(item["input_ids"])
         mask = torch.as_tensor(item["attention_mask"]) if "attention_mask" in item else torch.ones_like(ids)
@@ -129,22 +130,22 @@ def _from_mapping(item: Mapping[str, Any]) -> Batch:
         return _checked(Tokens(ids, mask, None if special is None else torch.as_tensor(special)), torch.as_tensor(y))
     if "pixel_values" in item:
         return _checked(_as_input(item["pixel_values"]), torch.as_tensor(y))
-    raise TypeError(f"a batch of {', '.join(map(str, item))} has neither input_ids nor pixel_values")
+    raise TypeError(f"a batch must have input_ids or pixel_values, got {', '.join(map(str, item))}")
 
 
 def _as_input(x: Any) -> Input:
     if isinstance(x, Tokens):
         return x
     if not isinstance(x, Tensor):
-        raise TypeError(f"x is a {type(x).__name__}: it must be a tensor, or poise.Tokens for text")
+        raise TypeError(f"x must be a tensor, or poise.Tokens for text, got {type(x).__name__}")
     return x.float() / 255 if x.dtype == torch.uint8 else x
 
 
 def _as_words(columns: dict[str, Any]) -> dict[str, list[str]]:
-    """One word per example; tensors and arrays by their numbers."""
+    """Columns as strings, one per example."""
     for name, values in columns.items():
         if not hasattr(values, "__iter__"):
-            raise TypeError(f"column {name!r} is a {type(values).__name__}: give one value per example")
+            raise TypeError(f"column {name!r} must have one value per example, got {type(values).__name__}")
     return {name: [str(v) for v in (c.tolist() if hasattr(c, "tolist") else c)] for name, c in columns.items()}
 
 
@@ -155,9 +156,9 @@ def _checked(x: Input, y: Tensor, columns: dict[str, list[str]] | None = None, g
         if len(values) != len(y):
             raise ValueError(f"column {name!r} has {len(values)} values for {len(y)} examples")
     if given is not None and not isinstance(given, Tensor):
-        raise TypeError(f"utility is a {type(given).__name__}: give a tensor {list(shape_of(x))}")
+        raise TypeError(f"utility must be a tensor {list(shape_of(x))}, got {type(given).__name__}")
     if given is not None and given.shape != shape_of(x):
-        raise ValueError(f"utility has shape {list(given.shape)}, but the features have {list(shape_of(x))}")
+        raise ValueError(f"utility must have the shape of x, {list(shape_of(x))}, got {list(given.shape)}")
     held = dict(columns or {})
     return Batch(x, y.long(), held, given, held.pop("source", None))
 
@@ -166,7 +167,7 @@ def _moved(batch: Batch, device: torch.device) -> Batch:
     given = None if batch.given is None else batch.given.to(device)
     x = batch.x.to(device)
     if isinstance(x, Tensor) and x.dtype in _OTHER_PRECISIONS:
-        x = x.float()  # as the model is audited
+        x = x.float()  # the precision of the audited model
     return Batch(x, batch.y.to(device), batch.columns, given, batch.sources)
 
 
@@ -175,7 +176,7 @@ _DELIMITED = (".tsv", ".csv")
 
 
 def read_rows(path: Path) -> Columns:
-    """{column: one word per row}; an AuditError names the line that is wrong."""
+    """{column: one string per row}; AuditError names an invalid line."""
     if path.suffix not in (*_DELIMITED, ".jsonl", ".ndjson"):
         raise AuditError(f"{path} must be a .tsv, .csv or .jsonl file")
     try:
@@ -184,13 +185,15 @@ def read_rows(path: Path) -> Columns:
     except OSError as error:
         raise AuditError(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise AuditError(f"{path} is not written in UTF-8") from None
+        raise AuditError(f"{path} is not encoded in UTF-8: convert it") from None
     if not rows:
         raise AuditError(f"{path} has no rows")
     names = list(rows[0])
     for number, row in enumerate(rows):
         if list(row) != names and set(row) != set(names):
-            raise AuditError(f"{path}: row {number + 1} has the columns {', '.join(row)}, the first {', '.join(names)}")
+            raise AuditError(
+                f"{path}: row {number + 1} has the columns {', '.join(row)}, the first row {', '.join(names)}"
+            )
     return {name: [row[name] for row in rows] for name in names}
 
 
@@ -203,7 +206,7 @@ def _delimited(stream: Any, path: Path) -> list[dict[str, str]]:
     head, *body = rows or [[]]
     for number, row in enumerate(body):
         if row and len(row) != len(head):
-            raise AuditError(f"{path}: line {number + 2} has {len(row)} fields, the head has {len(head)}")
+            raise AuditError(f"{path}: line {number + 2} has {len(row)} fields, the header has {len(head)}")
     return [dict(zip(head, row, strict=True)) for row in body if row]
 
 
@@ -217,30 +220,33 @@ def _objects(stream: Any, path: Path) -> list[dict[str, str]]:
         except ValueError as error:
             raise AuditError(f"{path}: line {number + 1} is not JSON ({error})") from None
         if not isinstance(row, dict):
-            raise AuditError(f"{path}: line {number + 1} is not an object")
+            raise AuditError(f"{path}: line {number + 1} is not a JSON object")
         rows.append({str(name): str(value) for name, value in row.items()})
     return rows
 
 
 _BATCH = 16
-_NAMED = 3  # of the pictures that were left out
+_NAMED = 3  # most skipped images to name
 
 
-class Damaged(AuditError):
-    """One example that cannot be read."""
+class DamagedExample(AuditError):
+    """An example cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
-    """labels [N], columns, and how some rows are read [B, *D]: pictures [B, C, H, W] in [0, 1], or a table [B, F].
+class AuditExamples:
+    """Labelled images or rows of a table, read on demand.
 
-    source    the file or the row of an example.
-    given     the utility of some rows [B, *D], where the data bring it.
-    scale     mean and deviation [F] of a table's columns; `read` gives them standardized.
-    features  the names of a table's columns.
-    called    what the classes are called, where they are numbered and nobody gives other names.
-    notes     what was done with the data, in words.
-    damaged   what could not be read, by its source; filled as examples are read.
+    labels         [N].
+    columns        {name: one value per example}.
+    read           rows → images [B, C, H, W] in [0, 1], or a table [B, F].
+    source         row → its file, or its number.
+    given          rows → the utility [B, *D] that came with the data.
+    scale          mean and deviation [F] of a table's columns; `read` standardizes them.
+    features       the names of a table's columns.
+    default_names  the names of numbered classes, unless the user provides others.
+    notes          sentences about the preparation of the data.
+    damaged        {source: error} of the examples that could not be read so far.
     """
 
     name: str
@@ -253,7 +259,7 @@ class Examples:
     given: Callable[[Sequence[int]], Tensor] | None = None
     scale: tuple[Tensor, Tensor] | None = None
     features: Sequence[str] = ()
-    called: Sequence[str] = ()
+    default_names: Sequence[str] = ()
     notes: tuple[str, ...] = ()
     damaged: dict[str, str] = field(default_factory=dict)
 
@@ -261,7 +267,7 @@ class Examples:
         return len(self.labels)
 
     def batches(self, rows: Sequence[int], size: int = _BATCH) -> Iterator[Batch]:
-        """These rows, in this order, without those that cannot be read."""
+        """These rows in order, without those that cannot be read."""
         for start in range(0, len(rows), size):
             part, x = self._readable(list(rows[start : start + size]))
             if x is None:
@@ -274,31 +280,31 @@ class Examples:
             yield found
 
     def first(self, rows: Sequence[int]) -> Batch:
-        """One example that can be read."""
+        """The first example that can be read."""
         found = next(iter(self.batches(rows, 1)), None)
         if found is None:
-            why = f"nothing that can be read: {next(iter(self.damaged.values()))}" if self.damaged else "no examples"
+            why = f"no readable examples: {next(iter(self.damaged.values()))}" if self.damaged else "no examples"
             raise AuditError(f"{self.name} has {why}")
         return found
 
     def left_out(self) -> list[str]:
-        """A note about what could not be read."""
+        """A note on the examples that could not be read."""
         if not self.damaged:
             return []
         named = ", ".join(list(self.damaged)[:_NAMED]) + (", …" if len(self.damaged) > _NAMED else "")
-        what = "picture" if len(self.damaged) == 1 else "pictures"
-        return [f"{len(self.damaged)} {what} could not be read, and left out: {named}"]
+        what = "image" if len(self.damaged) == 1 else "images"
+        return [f"skipped {len(self.damaged)} {what} that could not be read: {named}"]
 
     def _readable(self, rows: list[int]) -> tuple[list[int], Tensor | None]:
         try:
             return rows, self.read(rows)
-        except Damaged:
+        except DamagedExample:
             pass
         kept = []
         for row in rows:
             try:
                 kept.append((row, self.read([row])))
-            except Damaged as error:
+            except DamagedExample as error:
                 self.damaged[self.source(row)] = str(error)
         return [row for row, _ in kept], torch.cat([x for _, x in kept]) if kept else None
 
@@ -307,5 +313,5 @@ SETS = ("sst2",)
 
 
 def is_text(source: str) -> bool:
-    """Whether the word means sentences."""
+    """Whether a source of data contains sentences."""
     return source in SETS or Path(source).suffix in (".tsv", ".csv", ".jsonl", ".ndjson")

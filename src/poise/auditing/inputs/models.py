@@ -1,15 +1,12 @@
-"""Models by a word: a name of torchvision or timm, a Hugging Face folder, module:function, a Poise checkpoint.
+"""Models of an audit: from torchvision or timm, a Hugging Face folder, the user's code, or a Poise checkpoint.
 
     torchvision:resnet50, timm:resnet50, resnet50    with --weights FILE
     path/to/folder                                   config.json of Hugging Face, or checkpoint-*.safetensors of Poise
     checkpoint-0020.safetensors                      of Poise; the network is named in the recipe beside it
     package.module:function, file.py:function        your own code, which returns the model
 
-Nothing is unpickled unless the user trusts it.
-
-Classifiers and tokenizers from a Hugging Face folder, without the network and without code from the folder.
-
-The user's own code: a module by its name or its file, and what it raises in one sentence.
+Nothing is unpickled without --trust. Loading a Hugging Face folder needs no network, and runs no code from the folder.
+An error in the user's code becomes one sentence.
 """
 
 from __future__ import annotations
@@ -36,159 +33,27 @@ from poise.models.resnet import IMAGENET_MEAN, IMAGENET_STD
 from poise.models.split import split
 from poise.models.transformer import Transformer
 
-
-def library() -> Any:
-    """transformers, quiet."""
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ModuleNotFoundError:
-        raise AuditError(f"transformers is missing: {install('transformers')}") from None
-    transformers.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    return transformers
-
-
-def from_folder(
-    path: Path, trust: bool
-) -> tuple[nn.Module, int | None, list[str], tuple[Sequence[float], Sequence[float]] | None]:
-    """The model, the size of its pictures, the names of its classes, and the normalization of its pictures."""
-    transformers = library()
-    config = _read(path / "config.json")
-    kind = next((str(each) for each in config.get("architectures") or []), "")
-    pictures = "ImageClassification" in kind
-    if not pictures and "SequenceClassification" not in kind:
-        raise AuditError(f"{path} holds a {kind or 'model of no kind'}: an audit needs a sequence or image classifier")
-    auto = transformers.AutoModelForImageClassification if pictures else transformers.AutoModelForSequenceClassification
-    try:
-        model: nn.Module = auto.from_pretrained(
-            path, local_files_only=True, trust_remote_code=False, use_safetensors=None if trust else True
-        )
-    except Exception as error:  # whatever a damaged file makes a reader raise
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        pickles = not trust and any(path.glob("*.bin")) and not any(path.glob("*.safetensors"))
-        hint = "; weights in .bin files are pickles: convert them to safetensors, or say --trust" if pickles else ""
-        raise AuditError(f"{path} cannot be loaded: {why}{hint}") from None
-    names: dict[int, str] = getattr(model.config, "id2label", {})
-    classes = [str(names[place]) for place in sorted(names)]
-    if not pictures:
-        return model, None, classes, None
-    processor = _read(path / "preprocessor_config.json") if (path / "preprocessor_config.json").is_file() else {}
-    size = processor.get("crop_size") or processor.get("size") or config.get("image_size") or 224
-    side = next(iter(size.values())) if isinstance(size, dict) else size
-    half = [0.5] * 3
-    return model, int(side), classes, (processor.get("image_mean", half), processor.get("image_std", half))
-
-
-def longest_sentence(model: nn.Module) -> int | None:
-    """How many tokens the model has positions for; RoBERTa and its kin leave the first ones, up to padding, unused."""
-    config: Any = model.config
-    count = getattr(config, "max_position_embeddings", None)
-    if not isinstance(count, int) or count < 1:
-        return None
-    return count - (config.pad_token_id + 1) if "roberta" in str(config.model_type) else count
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise AuditError(f"{path} cannot be read: {error}") from None
-    if not isinstance(content, dict):
-        raise AuditError(f"{path} cannot be read: it is not an object of JSON")
-    return content
-
-
-_NOT_THE_USERS = (Path(__file__).parents[2], Path(get_path("stdlib")))
-_FOLDERS: set[Path] = set()  # of the files that were run
-
-
-def called(function: Callable[[], Any], name: str) -> Any:
-    """What the function gives; an AuditError with what it raises."""
-    try:
-        return function()
-    except (Exception, SystemExit) as error:  # whatever the user's own code raises
-        raise AuditError(f"{name} raised {raised(error)}") from None
-
-
-def raised(error: BaseException) -> str:
-    """The kind of an error, the line of the user's code that it comes from, and its own first line."""
-    own = _frames(error)
-    where = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
-    return f"{type(error).__name__}{where}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
-
-
-def of_user(error: BaseException) -> bool:
-    """Whether it was raised in the user's code, or below it."""
-    return bool(_frames(error))
-
-
-def _frames(error: BaseException) -> list[FrameSummary]:
-    """Those of the user's code."""
-    return [frame for frame in extract_tb(error.__traceback__) if not _installed(Path(frame.filename))]
-
-
-def _installed(file: Path) -> bool:
-    """Of Poise, a package or Python itself."""
-    return "site-packages" in file.parts or any(each in file.parents for each in _NOT_THE_USERS)
-
-
-def module_of(name: str) -> Any:
-    """The module of a file or of a name. As when Python runs a file, its folder is the first place of imports."""
-    if name.endswith(".py"):
-        path = Path(name)
-        if not path.is_file():
-            raise AuditError(f"{name} is not a file")
-        _import_from(path.resolve().parent)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None:
-            raise AuditError(f"{name} cannot be imported")
-        load, module = spec.loader.exec_module, importlib.util.module_from_spec(spec)
-        held = sys.modules.setdefault(path.stem, module)
-        try:
-            called(lambda: load(module), name)
-        except AuditError:
-            if held is module:
-                del sys.modules[path.stem]
-            raise
-        return module
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise AuditError(f"{name} cannot be imported ({error}): is it on the path?") from None
-    except (Exception, SystemExit) as error:  # whatever the user's own code raises
-        raise AuditError(f"{name} raised {raised(error)}") from None
-
-
-def _import_from(folder: Path) -> None:
-    """A file finds its neighbours, and its own: not those of the same name beside the other model's file."""
-    others = tuple(f"{each}{sep}" for each in _FOLDERS if each != folder)
-    for name, module in list(sys.modules.items()):
-        own = getattr(module, "__dict__", {})  # asked for by name, a module may load what it loads late
-        file = str(own.get("__file__"))
-        if not file.startswith(others) or file.startswith(f"{folder}{sep}"):
-            continue
-        top = name.partition(".")[0]
-        if (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file():
-            del sys.modules[name]
-    _FOLDERS.add(folder)
-    sys.path.insert(0, str(folder))
-
-
+MeanStd = tuple[Sequence[float], Sequence[float]]
 _HOMES = ("torchvision", "timm")
+_NORMALIZATIONS: dict[str, MeanStd | None] = {
+    "none": None,
+    "imagenet": (IMAGENET_MEAN, IMAGENET_STD),
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+_NOT_THE_USERS = (Path(__file__).parents[2], Path(get_path("stdlib")))
+_FOLDERS: set[Path] = set()  # folders of the user's files that were imported
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A model as the audit needs it.
+    """A loaded model.
 
-    size       of the pictures it was made for; None where it takes any.
-    classes    the names of its classes, where they are known.
+    size       the size of its images; None for any size.
+    classes    the names of its classes; empty if unknown.
     tokenizer  the folder of its tokenizer.
-    reads      "text" or "pictures", where that is known.
-    longest    how many tokens it takes at once, where that is known.
-    note       what was done with its weights, in words.
+    reads      "text" or "pictures"; None if unknown.
+    longest    its maximum number of tokens; None if unknown.
+    note       a sentence about the conversion of its weights.
     """
 
     model: nn.Module
@@ -202,14 +67,14 @@ class Loaded:
 
 
 def load_model(
-    word: str, *, weights: Path | None, network: str | None, head: str | None, normalize: str | None, trust: bool
+    source: str, *, weights: Path | None, network: str | None, head: str | None, normalize: str | None, trust: bool
 ) -> Loaded:
-    """The model that a word of the command line means; an AuditError says what else it could have been."""
-    found, mean_std = _find(word, weights, network, trust)
+    """Load the model that an argument of the command names; AuditError lists the valid forms."""
+    found, mean_std = _find(source, weights, network, trust)
     try:
         classifier: nn.Module = as_classifier(found.model, head)
     except ValueError as error:
-        raise AuditError(f"{word}: {with_options(str(error))}") from None
+        raise AuditError(f"{source}: {with_options(str(error))}") from None
     if normalize is not None:
         mean_std = normalization(normalize)
     if mean_std is not None:
@@ -219,20 +84,24 @@ def load_model(
 
 
 def with_options(sentence: str) -> str:
-    """What `split` says, for the command line."""
+    """An error of `split`, in terms of the command line."""
     return sentence.replace("split(model, head=...)", "--head NAME")
 
 
-MeanStd = tuple[Sequence[float], Sequence[float]]
+def normalization(name: str) -> MeanStd | None:
+    """A pair of mean and deviation by name."""
+    if name not in _NORMALIZATIONS:
+        raise AuditError(f"--normalize {name!r} must be none, imagenet or half (mean and deviation .5)")
+    return _NORMALIZATIONS[name]
 
 
-def _find(word: str, weights: Path | None, network: str | None, trust: bool) -> tuple[Loaded, MeanStd | None]:
-    home, _, rest = word.partition(":")
-    path = Path(word)
+def _find(source: str, weights: Path | None, network: str | None, trust: bool) -> tuple[Loaded, MeanStd | None]:
+    home, _, rest = source.partition(":")
+    path = Path(source)
     if home in _HOMES and rest:
         return _from_hub(home, rest, weights, trust)
     if rest and not path.exists():
-        return Loaded(_from_function(home, rest, weights, trust), word), None
+        return Loaded(_from_function(home, rest, weights, trust), source), None
     if path.is_dir() and (path / "config.json").is_file():
         model, size, classes, mean_std = from_folder(path, trust)
         reads = "text" if size is None else "pictures"
@@ -243,46 +112,34 @@ def _find(word: str, weights: Path | None, network: str | None, trust: bool) -> 
         longest = ours.position.num_embeddings if isinstance(ours, Transformer) else None
         return Loaded(ours, _name(path), longest=longest), None
     if path.suffix == ".py":
-        raise AuditError(f"name the function of {word} that returns the model: {word}:FUNCTION")
+        raise AuditError(
+            f"{source} is a Python file: name its function that returns the model, as in {source}:FUNCTION"
+        )
     if path.is_file():
         return Loaded(_whole_pickle(path, trust), path.stem), None
     missing = [each for each in _HOMES if importlib.util.find_spec(each) is None]
     for each in _HOMES:
-        if each not in missing and _knows(each, word):
-            return _from_hub(each, word, weights, trust)
+        if each not in missing and _knows(each, source):
+            return _from_hub(each, source, weights, trust)
     raise AuditError(
-        f"no model is found under {word!r}: name torchvision:NAME or timm:NAME (both with --weights), a Hugging Face "
+        f"no model found at {source!r}: use torchvision:NAME or timm:NAME (both with --weights), a Hugging Face "
         f"folder, a Poise checkpoint, or module:function{_absent(missing)}"
     )
 
 
 def _absent(libraries: Sequence[str]) -> str:
-    """Which libraries could not be asked for a bare name."""
+    """A hint on missing libraries, which may contain a model of this name."""
     if not libraries:
         return ""
     which = f"{libraries[0]} is not" if len(libraries) == 1 else f"neither {' nor '.join(libraries)} is"
-    return f"; {which} installed here"
+    return f"; {which} installed"
 
 
 def _name(path: Path) -> str:
-    """A checkpoint is called as its run: the method and the seed."""
+    """The display name of a checkpoint: the method and seed of its run."""
     home = path if path.is_dir() else path.parent
     parts = home.resolve().parts[-2:]
     return " ".join(parts) if parts[-1].startswith("seed-") else path.stem
-
-
-_NORMALIZATIONS: dict[str, MeanStd | None] = {
-    "none": None,
-    "imagenet": (IMAGENET_MEAN, IMAGENET_STD),
-    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-}
-
-
-def normalization(word: str) -> MeanStd | None:
-    """Mean and deviation by their name."""
-    if word not in _NORMALIZATIONS:
-        raise AuditError(f"--normalize {word!r} must be none, imagenet or half (mean and deviation .5)")
-    return _NORMALIZATIONS[word]
 
 
 def _knows(home: str, name: str) -> bool:
@@ -290,19 +147,19 @@ def _knows(home: str, name: str) -> bool:
         if home == "timm":
             return bool(importlib.import_module("timm").is_model(name))
         return name in importlib.import_module("torchvision.models").list_models()
-    except Exception:  # a broken installation knows nothing
+    except Exception:  # a broken installation has no models
         return False
 
 
 def _from_hub(home: str, name: str, weights: Path | None, trust: bool) -> tuple[Loaded, MeanStd | None]:
     try:
         library = importlib.import_module("timm" if home == "timm" else "torchvision.models")
-    except Exception as error:  # a missing package, or one that does not fit this torch
-        raise AuditError(f"{home} cannot be imported here ({str(error).splitlines()[0]}): pip install {home}") from None
+    except Exception as error:  # a missing package, or one that is incompatible with this torch
+        raise AuditError(f"{home} cannot be imported ({str(error).splitlines()[0]}): pip install {home}") from None
     if not _knows(home, name):
         raise AuditError(f"{home} has no model {name!r}")
     if weights is None:
-        raise AuditError(f"{home}:{name} needs its weights: --weights FILE (safetensors, or a .pth with --trust)")
+        raise AuditError(f"{home}:{name} needs its weights: pass --weights FILE (safetensors, or a .pth with --trust)")
     tensors = load_weights(weights, trust)
     make: Any = library.create_model if home == "timm" else library.get_model
     model = make(name)
@@ -317,12 +174,12 @@ def _from_hub(home: str, name: str, weights: Path | None, trust: bool) -> tuple[
 
 
 def fill(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
-    """Put the weights of a file into a model."""
+    """Load the weights of a file into a model."""
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         first = next((line.strip() for line in str(error).splitlines()[1:] if line.strip()), str(error))
-        raise AuditError(f"{path} holds the weights of another network: {first[:160]}") from None
+        raise AuditError(f"{path} contains the weights of another network: {first[:160]}") from None
 
 
 def _from_function(module: str, function: str, weights: Path | None, trust: bool) -> nn.Module:
@@ -330,10 +187,12 @@ def _from_function(module: str, function: str, weights: Path | None, trust: bool
         found = getattr(module_of(module), function)
     except AttributeError:
         raise AuditError(f"{module} has no {function!r}") from None
-    model = called(found, f"{module}:{function}") if callable(found) and not isinstance(found, nn.Module) else found
+    model = (
+        call_user_code(found, f"{module}:{function}") if callable(found) and not isinstance(found, nn.Module) else found
+    )
     model = getattr(model, "_orig_mod", model)  # of torch.compile
     if not isinstance(model, nn.Module):
-        raise AuditError(f"{module}:{function} gave {model!r:.40}: it must return a torch.nn.Module")
+        raise AuditError(f"{module}:{function} must return a torch.nn.Module, got {model!r:.40}")
     if weights is not None:
         fill(model, load_weights(weights, trust), weights)
     return model
@@ -343,6 +202,145 @@ def _whole_pickle(path: Path, trust: bool) -> nn.Module:
     found = unpickled(path, trust)
     if not isinstance(found, nn.Module):
         raise AuditError(
-            f"{path} holds a {type(found).__name__}, no model: name its network, as torchvision:NAME --weights"
+            f"{path} contains a {type(found).__name__}, not a model: name its network, as in torchvision:NAME --weights"
         )
     return found
+
+
+def from_folder(
+    path: Path, trust: bool
+) -> tuple[nn.Module, int | None, list[str], tuple[Sequence[float], Sequence[float]] | None]:
+    """The model, the size of its images, the names of its classes, and the normalization of its images."""
+    transformers = load_transformers()
+    config = _read(path / "config.json")
+    kind = next((str(each) for each in config.get("architectures") or []), "")
+    pictures = "ImageClassification" in kind
+    if not pictures and "SequenceClassification" not in kind:
+        raise AuditError(
+            f"{path} contains a {kind or 'model without architectures'}: an audit needs a sequence or image classifier"
+        )
+    auto = transformers.AutoModelForImageClassification if pictures else transformers.AutoModelForSequenceClassification
+    try:
+        model: nn.Module = auto.from_pretrained(
+            path, local_files_only=True, trust_remote_code=False, use_safetensors=None if trust else True
+        )
+    except Exception as error:  # any error on a damaged file
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        pickles = not trust and any(path.glob("*.bin")) and not any(path.glob("*.safetensors"))
+        hint = "; weights in .bin files are pickles: convert them to safetensors, or add --trust" if pickles else ""
+        raise AuditError(f"{path} cannot be loaded: {why}{hint}") from None
+    names: dict[int, str] = getattr(model.config, "id2label", {})
+    classes = [str(names[place]) for place in sorted(names)]
+    if not pictures:
+        return model, None, classes, None
+    processor = _read(path / "preprocessor_config.json") if (path / "preprocessor_config.json").is_file() else {}
+    size = processor.get("crop_size") or processor.get("size") or config.get("image_size") or 224
+    side = next(iter(size.values())) if isinstance(size, dict) else size
+    half = [0.5] * 3
+    return model, int(side), classes, (processor.get("image_mean", half), processor.get("image_std", half))
+
+
+def load_transformers() -> Any:
+    """The transformers library, without logging and progress bars."""
+    try:
+        transformers: Any = importlib.import_module("transformers")
+    except ModuleNotFoundError:
+        raise AuditError(f"transformers is missing: {install('transformers')}") from None
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def longest_sentence(model: nn.Module) -> int | None:
+    """The maximum number of tokens. RoBERTa does not use its first positions, up to that of padding."""
+    config: Any = model.config
+    count = getattr(config, "max_position_embeddings", None)
+    if not isinstance(count, int) or count < 1:
+        return None
+    return count - (config.pad_token_id + 1) if "roberta" in str(config.model_type) else count
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise AuditError(f"{path} cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise AuditError(f"{path} cannot be read: it is not a JSON object")
+    return content
+
+
+def call_user_code(function: Callable[[], Any], name: str) -> Any:
+    """The result of the user's function; its error becomes an AuditError."""
+    try:
+        return function()
+    except (Exception, SystemExit) as error:  # any error of the user's code
+        raise AuditError(f"{name} raised {describe_exception(error)}") from None
+
+
+def describe_exception(error: BaseException) -> str:
+    """The type of an error, the line of the user's code that raised it, and the first line of its message."""
+    own = _frames(error)
+    where = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
+    return f"{type(error).__name__}{where}: {(str(error).splitlines() or [''])[0]}".removesuffix(": ")
+
+
+def is_from_user_code(error: BaseException) -> bool:
+    """Whether the user's code raised the error, or called code that did."""
+    return bool(_frames(error))
+
+
+def _frames(error: BaseException) -> list[FrameSummary]:
+    """The stack frames of the user's code."""
+    return [frame for frame in extract_tb(error.__traceback__) if not _installed(Path(frame.filename))]
+
+
+def _installed(file: Path) -> bool:
+    """Whether a file belongs to Poise, an installed package or Python itself."""
+    return "site-packages" in file.parts or any(each in file.parents for each in _NOT_THE_USERS)
+
+
+def module_of(name: str) -> Any:
+    """Import a module by its name or file. The folder of a file comes first on sys.path, as when Python runs it."""
+    if name.endswith(".py"):
+        path = Path(name)
+        if not path.is_file():
+            raise AuditError(f"{name} is not a file")
+        _import_from(path.resolve().parent)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise AuditError(f"{name} cannot be imported")
+        load, module = spec.loader.exec_module, importlib.util.module_from_spec(spec)
+        held = sys.modules.setdefault(path.stem, module)
+        try:
+            call_user_code(lambda: load(module), name)
+        except AuditError:
+            if held is module:
+                del sys.modules[path.stem]
+            raise
+        return module
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise AuditError(
+            f"{name} cannot be imported ({error}): add its folder to PYTHONPATH, or name its file"
+        ) from None
+    except (Exception, SystemExit) as error:  # any error of the user's code
+        raise AuditError(f"{name} raised {describe_exception(error)}") from None
+
+
+def _import_from(folder: Path) -> None:
+    """Let a file import the modules of its own folder, not those of the same name beside the other model's file."""
+    others = tuple(f"{each}{sep}" for each in _FOLDERS if each != folder)
+    for name, module in list(sys.modules.items()):
+        own = getattr(module, "__dict__", {})  # attribute access could trigger lazy imports
+        file = str(own.get("__file__"))
+        if not file.startswith(others) or file.startswith(f"{folder}{sep}"):
+            continue
+        top = name.partition(".")[0]
+        if (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file():
+            del sys.modules[name]
+    _FOLDERS.add(folder)
+    sys.path.insert(0, str(folder))

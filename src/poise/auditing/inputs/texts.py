@@ -1,4 +1,4 @@
-"""Sentences by a word: a TSV, CSV or JSONL file, or a set of the cache; and the tokenizers that read them.
+"""Sentences of an audit, from TSV, CSV or JSONL files or the cache, and their tokenizers.
 
 Axes: B sentences, T tokens.
 """
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from poise.auditing.inputs.examples import SETS, Batch, Columns, read_rows
-from poise.auditing.inputs.models import library
+from poise.auditing.inputs.models import load_transformers
 from poise.checks import install
 from poise.data.sets.cache import path_of
 from poise.errors import AuditError
@@ -24,12 +24,12 @@ _BATCH = 16
 
 
 class Tokenizer(Protocol):
-    """Sentences to Tokens, and ids to words."""
+    """Converts sentences to Tokens, and ids to words."""
 
     def encode(self, sentences: Sequence[str]) -> Tokens: ...
 
     def lengths(self, sentences: Sequence[str]) -> list[int]:
-        """How many tokens each has before it is cut."""
+        """The number of tokens of each sentence, without truncation."""
 
     def word(self, number: int) -> str: ...
 
@@ -48,7 +48,7 @@ class Texts:
         return len(self.sentences)
 
     def batches(self, rows: Sequence[int], tokenizer: Tokenizer, size: int = _BATCH) -> Iterator[Batch]:
-        """These rows, in this order."""
+        """These rows in order."""
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             columns = {name: [values[row] for row in part] for name, values in self.columns.items()}
@@ -59,7 +59,7 @@ class Texts:
 
 @dataclass(frozen=True, eq=False)
 class HuggingFaceTokenizer:
-    """One of transformers."""
+    """A tokenizer of transformers."""
 
     inner: Any
     max_length: int
@@ -87,7 +87,7 @@ class HuggingFaceTokenizer:
 
 @dataclass(frozen=True, eq=False)
 class FastTokenizer:
-    """One of the package tokenizers: tokenizer.json, or the vocab.txt of BERT."""
+    """A tokenizer of the tokenizers package: tokenizer.json, or the vocab.txt of BERT."""
 
     inner: Any
     max_length: int
@@ -117,14 +117,14 @@ class FastTokenizer:
 
 
 def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
-    """A folder of Hugging Face, a tokenizer.json, or a vocab.txt."""
+    """Open a Hugging Face folder, a tokenizer.json, or a vocab.txt."""
     if path.is_dir():
-        auto = library().AutoTokenizer
+        auto = load_transformers().AutoTokenizer
         try:
             found = auto.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-        except Exception as error:  # whatever a damaged file makes a reader raise
+        except Exception as error:  # any error on a damaged file
             why = (str(error).splitlines() or [type(error).__name__])[0]
-            raise AuditError(f"{path} has no tokenizer that can be loaded: {why}") from None
+            raise AuditError(f"the tokenizer of {path} cannot be loaded: {why}") from None
         return HuggingFaceTokenizer(found, max_length)
     try:
         import tokenizers
@@ -132,7 +132,7 @@ def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
         raise AuditError(f"tokenizers is missing: {install('text')}") from None
     if not path.is_file():
         raise AuditError(
-            f"{path} is neither a file nor a folder: name a tokenizer.json, a vocab.txt or a Hugging Face folder"
+            f"{path} is neither a file nor a folder: use a tokenizer.json, a vocab.txt or a Hugging Face folder"
         )
     try:
         inner: Any = (
@@ -146,7 +146,7 @@ def open_tokenizer(path: Path, max_length: int) -> Tokenizer:
 
 
 def open_texts(source: str, text: str | None, label: str | None, classes: Sequence[str]) -> Texts:
-    """The sentences of a file; labels are whole numbers, or names of classes."""
+    """The sentences of a file; labels are whole numbers or class names."""
     path = path_of("sst2", "dev.tsv") if source in SETS else Path(source)
     columns = read_rows(path)
     sentence_column = _column(columns, text, _TEXT, path, "--text-column")
@@ -157,7 +157,7 @@ def open_texts(source: str, text: str | None, label: str | None, classes: Sequen
     labels = [int(word) if _whole(word) else places.get(word, -1) for word in words]
     if -1 in labels:
         raise AuditError(
-            f"{path}: {words[labels.index(-1)]!r} is not a class of the model: it has {', '.join(names)[:120]}"
+            f"{path}: {words[labels.index(-1)]!r} is not a class of the model: its classes are {', '.join(names)[:120]}"
         )
     rest = {name: values for name, values in columns.items() if name not in (sentence_column, label_column)}
     name = "SST-2 (dev)" if source in SETS else path.name
@@ -172,5 +172,5 @@ def _column(columns: Columns, wanted: str | None, usual: Sequence[str], path: Pa
     names = [wanted] if wanted is not None else list(usual)
     found = next((name for name in names if name in columns), None)
     if found is None:
-        raise AuditError(f"{path} has the columns {', '.join(columns)}: say which one with {option}")
+        raise AuditError(f"{path} has the columns {', '.join(columns)}: choose one with {option}")
     return found

@@ -1,7 +1,6 @@
-"""Poise's own checkpoints and kept models: tensors in safetensors, the network in the file's header or, of a
-checkpoint, in the recipe of the run beside it.
+"""Weights of an audit's models: safetensors, pickles that the user trusts, and Poise's own checkpoints.
 
-Weights from a file: safetensors by default, pickles only if the user trusts them.
+The network of a checkpoint is named in the file's header, or in the recipe of the run beside it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _PREFIXES = ("module.", "_orig_mod.")
 
 
 def load_weights(path: Path, trust: bool) -> dict[str, Tensor]:
-    """Tensors by name, without the prefixes that wrappers leave; Poise's own checkpoints give their model."""
+    """Tensors by name, without the prefixes of wrappers; from a Poise checkpoint, those of its model."""
     tensors = read_safetensors(path) if path.suffix == ".safetensors" else _from_pickle(path, trust)
     ours = {name.removeprefix("model/"): value for name, value in tensors.items() if name.startswith("model/")}
     tensors = ours or tensors
@@ -34,12 +33,12 @@ def load_weights(path: Path, trust: bool) -> dict[str, Tensor]:
         if tensors and all(name.startswith(prefix) for name in tensors):
             tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}
     if not tensors:
-        raise AuditError(f"{path} holds no weights")
+        raise AuditError(f"{path} contains no weights")
     return tensors
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a file; an AuditError if it is not there, or damaged."""
+    """All tensors of a file; AuditError if it is missing or damaged."""
     try:
         from safetensors.torch import load_file
     except ModuleNotFoundError:
@@ -48,38 +47,38 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         raise AuditError(f"{path} is not a file")
     try:
         return load_file(path)
-    except Exception as error:  # whatever a damaged file makes a reader raise
+    except Exception as error:  # any error on a damaged file
         raise AuditError(f"{path} cannot be read as safetensors: {error}") from None
 
 
 def unpickled(path: Path, trust: bool) -> Any:
-    """What a pickle holds; unpickling runs code of the file, so the user must have said that it is trusted."""
+    """The content of a pickle. Unpickling can run code, so it needs --trust."""
     if not path.is_file():
         raise AuditError(f"{path} is not a file")
     with path.open("rb") as stream:
         start = stream.read(2)
     if start != b"PK" and start[:1] != b"\x80":
         raise AuditError(
-            f"{path} holds neither weights nor a model: it is neither a safetensors file nor a pickle of torch"
+            f"{path} contains neither weights nor a model: it must be a safetensors file or a pickle of torch"
         )
     program = _is_torchscript(path)
     if program and not trust:
         raise AuditError(
-            f"{path} is a program of TorchScript, which hides a model's layers: give the Python model that it was made "
-            "from, as file.py:function; one that has embed and head can be run with --trust"
+            f"{path} is a TorchScript program, which hides the layers of its model: pass the original Python model as "
+            "file.py:function. If the program has methods embed and head, add --trust to run it"
         )
     if not trust:
-        raise AuditError(f"{path} is a pickle, which can run code: convert it to safetensors, or say --trust")
+        raise AuditError(f"{path} is a pickle, which can run code: convert it to safetensors, or add --trust")
     try:
         if program:
             return torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
         return torch.load(path, map_location="cpu", weights_only=False)
-    except Exception as error:  # whatever a damaged file makes a reader raise
+    except Exception as error:  # any error on a damaged file
         raise AuditError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
 
 
 def _is_torchscript(path: Path) -> bool:
-    """Its archives hold constants beside the data; torch unpickles no Python from them, but what they say is run."""
+    """Whether a file is a TorchScript archive, which has constants beside its data. Loading it can run code."""
     try:
         with ZipFile(path) as archive:
             return any(name.endswith("/constants.pkl") for name in archive.namelist())
@@ -95,12 +94,12 @@ def _from_pickle(path: Path, trust: bool) -> dict[str, Tensor]:
     if hasattr(found, "state_dict"):
         found = found.state_dict()
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise AuditError(f"{path} holds no weights by name")
+        raise AuditError(f"{path} contains no weights by name")
     return found
 
 
 def poise_model(path: Path, network: str | None) -> nn.Module:
-    """The network of a file, or of the kept model or newest checkpoint in the folder of a run."""
+    """The network of a file, or of the saved model or newest checkpoint in the folder of a run."""
     file = _newest(path) if path.is_dir() else path
     weights = load_weights(file, trust=False)
     _prove(file)
@@ -112,13 +111,13 @@ def poise_model(path: Path, network: str | None) -> nn.Module:
         model.load_state_dict(weights)
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
-        raise AuditError(f"{file} holds the weights of another network: {reason}") from None
+        raise AuditError(f"{file} contains the weights of another network: {reason}") from None
     return model
 
 
 def _newest(run: Path) -> Path:
     every = sorted(run.glob("checkpoint-*.safetensors"))
-    whole = [path for path in every if path.with_suffix(".json").exists()]  # which is written last
+    whole = [path for path in every if path.with_suffix(".json").exists()]  # the JSON is written last
     found = [*(whole or every), *run.glob("model.safetensors")]
     if not found:
         raise AuditError(
@@ -128,7 +127,7 @@ def _newest(run: Path) -> Path:
 
 
 def _prove(file: Path) -> None:
-    """An AuditError if the JSON beside a checkpoint is of other tensors, or damaged itself."""
+    """Raise AuditError if the JSON beside a checkpoint is damaged, or does not match its tensors."""
     facts = file.with_suffix(".json")
     if not file.name.startswith("checkpoint-") or not facts.exists():
         return
@@ -138,13 +137,13 @@ def _prove(file: Path) -> None:
     try:
         read(facts)
     except TrainingError as error:
-        raise AuditError(f"{error}: give the checkpoint before it, or run the experiment again") from None
+        raise AuditError(f"{error}: use the previous checkpoint, or run the experiment again") from None
 
 
 def build(network: str) -> nn.Module:
-    """A network of Poise from its words, such as "LeNet(num_classes=15)"; only literals are read."""
+    """A Poise network from a string such as "LeNet(num_classes=15)"; arguments must be literals."""
     known = ", ".join(NETWORKS)
-    invalid = AuditError(f"invalid network {network!r}: write it as LeNet(num_classes=10); there are {known}")
+    invalid = AuditError(f"invalid network {network!r}: write it as LeNet(num_classes=10); choose one of {known}")
     try:
         call = ast.parse(network, mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
@@ -172,4 +171,4 @@ def _recipe(checkpoint: Path) -> str:
             if word.arg == "network":
                 return ast.unparse(word.value)
     example = "--network 'resnet56(num_classes=10)'"
-    raise AuditError(f"neither it nor a recipe beside it names its network: give it, such as {example}")
+    raise AuditError(f"neither the file nor a recipe beside it names the network: add it, such as {example}")

@@ -1,1 +1,1 @@
-"""The numbers of an audit, with intervals and tests over examples."""
+"""Statistics of an audit: numbers with intervals, and tests over examples."""

@@ -1,25 +1,19 @@
-"""The numbers of slices: every class, the rare classes, and each value of a column.
+"""Numbers of an audit with 95 % intervals, from the measurements of its examples; also per slice.
 
-Axes: N examples, K strengths.
-
-The numbers of an audit, from what was measured example by example.
-
-Axes: N examples, K strengths, C corruptions x severities.
-
-Numbers with 95 % intervals over examples.
+Slices are classes, the rare classes, and each value of a column.
 
     mean         percentile bootstrap over examples, the same resamples for every number of an audit
-    share        Wilson's interval for right or wrong, which does not collapse where all are right
-    calibration  ECE = sum over bins of | mean over all examples of (right - confidence) in the bin |, whose resamples
-                 lie too high, as it does itself: from value - (q - value) to value + (q - mean of the resamples), with
-                 q their 97.5 % quantile, within [0, 1]
+    share        Wilson's interval for right or wrong, which does not collapse if all are right
+    calibration  ECE = sum over bins of | mean over all examples of (right - confidence) in the bin |. Its value and its
+                 resamples are biased upwards, so the interval is from value - (q - value) to value + (q - mean of the
+                 resamples), with q their 97.5 % quantile, within [0, 1]
     attenuation  rho = rho_half / sqrt(r),  rho_half that of utility with half of the probes, r that of the two halves
 
-Noise in an estimate of s pulls a rank correlation with it towards 0 by the root of the estimate's reliability
-(Spearman), and the correlation r of two independent halves is the reliability of one half. Both are computed anew in
-every resample, so that the interval holds the uncertainty of the correction, too.
+Noise in an estimate of s reduces its rank correlation by the square root of the estimate's reliability (Spearman). The
+correlation r of two independent halves is the reliability of one half. Every resample computes both, so that the
+interval includes the uncertainty of the correction.
 
-Axes: N examples, R resamples, K numbers of an example.
+Axes: N examples, K numbers of an example or strengths, C corruptions x severities, R resamples.
 """
 
 from __future__ import annotations
@@ -38,129 +32,11 @@ from poise.corruptions.protocols import GROUPS
 
 RESAMPLES = 1000
 BINS = 15
+RARE = 0.5  # times the mean number of examples of a class
 _Z = 1.959964
-_BLOCK = 1 << 22  # weights at once
+_BLOCK = 1 << 22  # weights per block
 _LEAST_RELIABILITY = 0.05
-
-
-@dataclass(frozen=True)
-class Number:
-    """A value, its 95 % interval and the number of examples it rests on."""
-
-    value: float
-    low: float
-    high: float
-    examples: int
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """For JSON; what is not known is null."""
-        shown = {"value": self.value, "low": self.low, "high": self.high}
-        return {**{name: _finite(value) for name, value in shown.items()}, "examples": self.examples}
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def resampled(values: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> np.ndarray:
-    """Means of resamples [R, K] of values [N, K]; nan where an example has no value."""
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
-    parts = []
-    for weights in _weights(len(values), seed, resamples):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            parts.append((weights @ filled) / (weights @ known))
-    return np.concatenate(parts)
-
-
-def _weights(count: int, seed: int, resamples: int) -> Iterator[np.ndarray]:
-    """How often each example is drawn [R, N], a block of resamples at a time."""
-    block = max(1, _BLOCK // max(count, 1))
-    for number, start in enumerate(range(0, resamples, block)):
-        yield _block(count, seed, number, min(block, resamples - start))
-
-
-@lru_cache(maxsize=2)
-def _block(count: int, seed: int, number: int, size: int) -> np.ndarray:
-    """The same resamples serve all numbers of an audit."""
-    generator = np.random.default_rng([seed, number])
-    return generator.multinomial(count, np.full(count, 1 / count), size).astype(float)
-
-
-def interval(value: float, draws: np.ndarray, examples: int) -> Number:
-    """The middle 95 % of what the resamples gave."""
-    draws = draws[np.isfinite(draws)]
-    if not len(draws) or not math.isfinite(value):
-        return Number(math.nan, math.nan, math.nan, examples)
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return Number(float(value), float(low), float(high), examples)
-
-
-def raised_interval(value: float, draws: np.ndarray, examples: int) -> Number:
-    """Of a share that noise can only raise, such as a sum of absolute means.
-
-    Resamples lie as much above the value as that lies above the truth, so below, their reach is taken from the value
-    (the basic bootstrap); above, from their own mean, so that the value is always inside.
-    """
-    draws = draws[np.isfinite(draws)]
-    if not len(draws) or not math.isfinite(value):
-        return Number(math.nan, math.nan, math.nan, examples)
-    top = float(np.quantile(draws, 0.975))
-    high = value + max(0.0, top - float(draws.mean()))
-    return Number(value, max(0.0, min(value, 2 * value - top)), min(1.0, high), examples)
-
-
-def mean(values: np.ndarray, seed: int = 0) -> Number:
-    """Of one number per example [N]; nan counts as missing."""
-    known = values[~np.isnan(values)]
-    if len(known) < 2:
-        only = float(known[0]) if len(known) else math.nan
-        return Number(only, math.nan, math.nan, len(known))
-    return interval(float(known.mean()), resampled(known[:, None], seed)[:, 0], len(known))
-
-
-def share(right: np.ndarray) -> Number:
-    """Of examples that are right [N], by Wilson."""
-    n = len(right)
-    if n == 0:
-        return Number(math.nan, math.nan, math.nan, 0)
-    p = float(np.mean(right))
-    middle, reach = p + _Z**2 / (2 * n), _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n))
-    scale = 1 + _Z**2 / n
-    return Number(p, max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale), n)
-
-
-def calibration(right: np.ndarray, confidence: np.ndarray, seed: int = 0) -> Number:
-    """The expected calibration error over equal bins of confidence [N]."""
-    if len(right) < 2:
-        return Number(math.nan, math.nan, math.nan, len(right))
-    places = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    gaps = (right - confidence)[:, None] * (places[:, None] == np.arange(BINS))
-    return raised_interval(float(np.abs(gaps.mean(0)).sum()), np.abs(resampled(gaps, seed)).sum(1), len(right))
-
-
-def corrected(with_half: np.ndarray, halves: np.ndarray, seed: int = 0) -> tuple[Number, Number]:
-    """The rank correlation without the noise of the probes, and the reliability of all probes, 2 r / (1 + r).
-
-    with_half  of utility with sensitivity from half of the probes, per example [N]
-    halves     of the two halves, per example [N]; 1 where sensitivity is exact
-    """
-    known = ~(np.isnan(with_half) | np.isnan(halves))
-    pair = np.stack([with_half[known], halves[known]], 1)
-    if len(pair) < 2:
-        nothing = Number(math.nan, math.nan, math.nan, len(pair))
-        return nothing, nothing
-    draws, (rho, half) = resampled(pair, seed), pair.mean(0)
-    found = interval(float(_freed(rho, half)), _freed(draws[:, 0], draws[:, 1]), len(pair))
-    return found, interval(float(2 * half / (1 + half)), 2 * draws[:, 1] / (1 + draws[:, 1]), len(pair))
-
-
-def _freed(observed: np.ndarray, reliability: np.ndarray) -> np.ndarray:
-    """nan where the probes are mostly noise."""
-    usable = np.where(reliability > _LEAST_RELIABILITY, reliability, np.nan)
-    return np.clip(observed / np.sqrt(usable), -1, 1)
-
-
+_VALUES = 50  # most values shown per column
 _PLAIN = (
     *("accuracy", "calibration_error", "rank_correlation", "observed_rank_correlation", "reliability", "top_overlap"),
     *("near_gain", "far_gain", "near_shift", "far_shift", "near_accuracy", "far_accuracy"),
@@ -168,9 +44,24 @@ _PLAIN = (
 Cells = dict[str, dict[str, dict[str, Any]]]
 
 
+@dataclass(frozen=True)
+class Number:
+    """A value, its 95 % interval and its number of examples."""
+
+    value: float
+    low: float
+    high: float
+    examples: int
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """The number for JSON; unknown values are null."""
+        shown = {"value": self.value, "low": self.low, "high": self.high}
+        return {**{name: _finite(value) for name, value in shown.items()}, "examples": self.examples}
+
+
 @dataclass(frozen=True, eq=False)
-class Table:
-    """One row per example: what all numbers, slices and comparisons are made of."""
+class Measurements:
+    """The measurements that all numbers, slices and comparisons use, one row per example."""
 
     label: np.ndarray  # [N]
     predicted: np.ndarray  # [N]
@@ -189,21 +80,21 @@ class Table:
     corrupted_confidence: np.ndarray  # [N, C]
 
     def gain(self, side: str, place: int) -> np.ndarray:
-        """[N] the shift relative to the mean one of as many random features."""
+        """The shift [N] relative to the mean shift of as many random features."""
         known = self.random_shift[:, place][~np.isnan(self.random_shift[:, place])]
         measure = known.mean() if len(known) and known.any() else np.nan
         found: np.ndarray = getattr(self, f"{side}_shift")[:, place] / measure
         return found
 
 
-def table_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Table:
-    """Shifts in units of the typical distance of two embeddings."""
+def measurements_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Measurements:
+    """The table of measurements, with shifts in units of the typical distance of two embeddings."""
     logits = rows["logits"].astype(float)
     powers = np.exp(logits - logits.max(1, keepdims=True))
     predicted = logits.argmax(1)
     unit = embedding_distance if embedding_distance > 0 else np.nan
     nothing = np.empty((len(predicted), 0))
-    return Table(
+    return Measurements(
         rows["label"],
         predicted,
         (predicted == rows["label"]).astype(float),
@@ -222,20 +113,8 @@ def table_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Table:
     )
 
 
-def number_names(corruptions: Sequence[str]) -> list[str]:
-    """What `numbers` gives, known before anything is measured."""
-    if not corruptions:
-        return list(_PLAIN)
-    return [*_PLAIN, *_means(Making(tuple(corruptions), (1,), "cifar", 0)), "corrupted_calibration_error"]
-
-
-def not_measured(name: str, there: Iterable[str]) -> str:
-    """What is said of a number that an audit has not."""
-    return f"{name!r} was not measured: there are {', '.join(there)}"
-
-
-def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Number]:
-    """Every number by name; those of perturbation at the strength in the middle."""
+def numbers(table: Measurements, making: Making | None, middle: int) -> dict[str, Number]:
+    """All numbers by name; those of perturbation are for the middle strength."""
     rho, reliability = corrected(table.half_correlation, table.halves)
     found = {
         "accuracy": share(table.right),
@@ -254,8 +133,20 @@ def numbers(table: Table, making: Making | None, middle: int) -> dict[str, Numbe
     return found if making is None else found | _corrupted(table, making)
 
 
-def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.ndarray]:
-    """One value per example behind each number that is a mean: what pairs of models are compared by."""
+def number_names(corruptions: Sequence[str]) -> list[str]:
+    """The names of the numbers that `numbers` will return, known before the audit starts."""
+    if not corruptions:
+        return list(_PLAIN)
+    return [*_PLAIN, *_means(Making(tuple(corruptions), (1,), "cifar", 0)), "corrupted_calibration_error"]
+
+
+def not_measured(name: str, there: Iterable[str]) -> str:
+    """The message for a number that an audit does not have."""
+    return f"{name!r} was not measured: choose one of {', '.join(there)}"
+
+
+def values_of(table: Measurements, making: Making | None, middle: int) -> dict[str, np.ndarray]:
+    """The values per example of each number that is a mean, to compare pairs of models."""
     found = {
         "accuracy": table.right,
         "observed_rank_correlation": table.rank_correlation,
@@ -273,16 +164,16 @@ def values_of(table: Table, making: Making | None, middle: int) -> dict[str, np.
     return found | {name: table.corrupted_right[:, places].mean(1) for name, places in means.items()}
 
 
-def gain(table: Table, side: str, place: int) -> Number:
-    """The mean shift of a side over that of random features, with the uncertainty of both."""
+def gain(table: Measurements, side: str, place: int) -> Number:
+    """The mean shift of a side divided by that of random features, with the uncertainty of both."""
     draws = plane_draws(table, place)[:, ("near", "far").index(side)]
     held = table.gain(side, place)
     known = int((~np.isnan(held)).sum())
     return interval(float(np.nanmean(held)) if known else np.nan, draws, known)
 
 
-def plane_draws(table: Table, place: int) -> np.ndarray:
-    """Resamples of both gains together [R, 2]."""
+def plane_draws(table: Measurements, place: int) -> np.ndarray:
+    """Joint resamples of both gains [R, 2]."""
     shifts = np.stack([getattr(table, f"{side}_shift")[:, place] for side in ("near", "far", "random")], 1)
     if len(shifts) < 2:
         return np.full((1, 2), np.nan)
@@ -292,7 +183,7 @@ def plane_draws(table: Table, place: int) -> np.ndarray:
     return found
 
 
-def perturbation(table: Table, strengths: tuple[float, ...]) -> list[dict[str, Any]]:
+def perturbation(table: Measurements, strengths: tuple[float, ...]) -> list[dict[str, Any]]:
     """Shift, gain and accuracy of both sides at each strength, and the shift of random features."""
     rows = []
     for number, strength in enumerate(strengths):
@@ -305,7 +196,7 @@ def perturbation(table: Table, strengths: tuple[float, ...]) -> list[dict[str, A
     return rows
 
 
-def corruption_cells(table: Table, making: Making | None) -> Cells:
+def corruption_cells(table: Measurements, making: Making | None) -> Cells:
     """{corruption: {severity: accuracy and calibration error}}."""
     cells: Cells = {}
     for place, (name, severity) in enumerate(_settings(making) if making else []):
@@ -317,7 +208,7 @@ def corruption_cells(table: Table, making: Making | None) -> Cells:
     return cells
 
 
-def _corrupted(table: Table, making: Making) -> dict[str, Number]:
+def _corrupted(table: Measurements, making: Making) -> dict[str, Number]:
     found = {name: mean(table.corrupted_right[:, places].mean(1)) for name, places in _means(making).items()}
     gaps = [
         (right - confidence)[:, None] * (np.minimum((confidence * 15).astype(int), 14)[:, None] == np.arange(15))
@@ -345,22 +236,14 @@ def _means(making: Making, each: bool = True) -> dict[str, list[int]]:
     }
 
 
-_VALUES = 50  # of a column that is shown
-RARE = 0.5  # of the mean number of examples of a class
-
-
-def rare_classes(counts: Mapping[int, int]) -> list[int]:
-    """Classes with less than half as many examples as a class has on average."""
-    if not counts:
-        return []
-    average = sum(counts.values()) / len(counts)
-    return sorted(label for label, count in counts.items() if count < RARE * average)
-
-
 def slices(
-    table: Table, columns: Mapping[str, Sequence[str]], class_names: Sequence[str], rare: Sequence[int], middle: int
+    table: Measurements,
+    columns: Mapping[str, Sequence[str]],
+    class_names: Sequence[str],
+    rare: Sequence[int],
+    middle: int,
 ) -> list[dict[str, Any]]:
-    """One entry per slice, classes first."""
+    """The numbers of each slice, classes first."""
     labels = table.label
     found = [_entry("class", _name(label, class_names), labels == label, table, middle) for label in np.unique(labels)]
     if rare and (inside := np.isin(labels, rare)).any():
@@ -377,7 +260,7 @@ def _name(label: int, names: Sequence[str]) -> str:
     return names[label] if label < len(names) else str(label)
 
 
-def _entry(column: str, value: str, inside: np.ndarray, table: Table, middle: int) -> dict[str, Any]:
+def _entry(column: str, value: str, inside: np.ndarray, table: Measurements, middle: int) -> dict[str, Any]:
     rho, _ = corrected(table.half_correlation[inside], table.halves[inside])
     numbers = {
         "accuracy": share(table.right[inside]),
@@ -394,3 +277,115 @@ def _entry(column: str, value: str, inside: np.ndarray, table: Table, middle: in
         "examples": int(inside.sum()),
         "numbers": {name: number.as_dict() for name, number in numbers.items()},
     }
+
+
+def rare_classes(counts: Mapping[int, int]) -> list[int]:
+    """Classes with less than half as many examples as a class has on average."""
+    if not counts:
+        return []
+    average = sum(counts.values()) / len(counts)
+    return sorted(label for label, count in counts.items() if count < RARE * average)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def resampled(values: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> np.ndarray:
+    """Means of resamples [R, K] of values [N, K]; nan marks missing values."""
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    parts = []
+    for weights in _weights(len(values), seed, resamples):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            parts.append((weights @ filled) / (weights @ known))
+    return np.concatenate(parts)
+
+
+def _weights(count: int, seed: int, resamples: int) -> Iterator[np.ndarray]:
+    """How often each resample draws each example [R, N], in blocks of resamples."""
+    block = max(1, _BLOCK // max(count, 1))
+    for number, start in enumerate(range(0, resamples, block)):
+        yield _block(count, seed, number, min(block, resamples - start))
+
+
+@lru_cache(maxsize=2)
+def _block(count: int, seed: int, number: int, size: int) -> np.ndarray:
+    """One block of weights. It is cached, because all numbers of an audit use the same resamples."""
+    generator = np.random.default_rng([seed, number])
+    return generator.multinomial(count, np.full(count, 1 / count), size).astype(float)
+
+
+def interval(value: float, draws: np.ndarray, examples: int) -> Number:
+    """The value with the middle 95 % of the resamples."""
+    draws = draws[np.isfinite(draws)]
+    if not len(draws) or not math.isfinite(value):
+        return Number(math.nan, math.nan, math.nan, examples)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Number(float(value), float(low), float(high), examples)
+
+
+def raised_interval(value: float, draws: np.ndarray, examples: int) -> Number:
+    """The interval of a share that noise can only raise, such as a sum of absolute means.
+
+    The resamples are as far above the value as the value is above the truth. So the lower end uses their distance from
+    the value (the basic bootstrap), and the upper end that from their own mean, so that the interval contains the
+    value.
+    """
+    draws = draws[np.isfinite(draws)]
+    if not len(draws) or not math.isfinite(value):
+        return Number(math.nan, math.nan, math.nan, examples)
+    top = float(np.quantile(draws, 0.975))
+    high = value + max(0.0, top - float(draws.mean()))
+    return Number(value, max(0.0, min(value, 2 * value - top)), min(1.0, high), examples)
+
+
+def mean(values: np.ndarray, seed: int = 0) -> Number:
+    """The mean of one number per example [N]; nan marks missing values."""
+    known = values[~np.isnan(values)]
+    if len(known) < 2:
+        only = float(known[0]) if len(known) else math.nan
+        return Number(only, math.nan, math.nan, len(known))
+    return interval(float(known.mean()), resampled(known[:, None], seed)[:, 0], len(known))
+
+
+def share(right: np.ndarray) -> Number:
+    """The share of correct examples [N], with Wilson's interval."""
+    n = len(right)
+    if n == 0:
+        return Number(math.nan, math.nan, math.nan, 0)
+    p = float(np.mean(right))
+    middle, reach = p + _Z**2 / (2 * n), _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n))
+    scale = 1 + _Z**2 / n
+    return Number(p, max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale), n)
+
+
+def calibration(right: np.ndarray, confidence: np.ndarray, seed: int = 0) -> Number:
+    """The expected calibration error over equal bins of confidence [N]."""
+    if len(right) < 2:
+        return Number(math.nan, math.nan, math.nan, len(right))
+    places = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gaps = (right - confidence)[:, None] * (places[:, None] == np.arange(BINS))
+    return raised_interval(float(np.abs(gaps.mean(0)).sum()), np.abs(resampled(gaps, seed)).sum(1), len(right))
+
+
+def corrected(with_half: np.ndarray, halves: np.ndarray, seed: int = 0) -> tuple[Number, Number]:
+    """The rank correlation corrected for the noise of the probes, and the reliability of all probes, 2 r / (1 + r).
+
+    with_half  correlation of utility with sensitivity from half of the probes, per example [N]
+    halves     correlation of the two halves, per example [N]; 1 if sensitivity is exact
+    """
+    known = ~(np.isnan(with_half) | np.isnan(halves))
+    pair = np.stack([with_half[known], halves[known]], 1)
+    if len(pair) < 2:
+        nothing = Number(math.nan, math.nan, math.nan, len(pair))
+        return nothing, nothing
+    draws, (rho, half) = resampled(pair, seed), pair.mean(0)
+    found = interval(float(_disattenuated(rho, half)), _disattenuated(draws[:, 0], draws[:, 1]), len(pair))
+    return found, interval(float(2 * half / (1 + half)), 2 * draws[:, 1] / (1 + draws[:, 1]), len(pair))
+
+
+def _disattenuated(observed: np.ndarray, reliability: np.ndarray) -> np.ndarray:
+    """The corrected correlation; nan if the probes are mostly noise."""
+    usable = np.where(reliability > _LEAST_RELIABILITY, reliability, np.nan)
+    return np.clip(observed / np.sqrt(usable), -1, 1)
