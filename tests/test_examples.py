@@ -140,7 +140,7 @@ def test_audit_vision(library: str) -> None:
     [
         ("torchvision", "torchvision cannot be imported"),
         ("timm", "timm cannot be imported"),
-        ("keras", "'keras' is no"),
+        ("keras", "'keras' must be torchvision or timm"),
     ],
 )
 def test_audit_vision_without_its_library(library: str, sentence: str, tmp_path: Path) -> None:

@@ -148,6 +148,6 @@ def test_a_corruption_under_two_names_is_refused(monkeypatch: pytest.MonkeyPatch
     offer_corrupted(monkeypatch)
     same = np.random.default_rng(0).integers(0, 256, (100, 32, 32, 3), dtype=np.uint8)
     folder = write_folder(corrupted_files(fog=same, snow=same), tmp_path / "data")
-    with pytest.raises(DataNotFound, match=r"fog\.npy holds the pictures of snow\.npy: one of them is a copy"):
+    with pytest.raises(DataNotFound, match=r"fog\.npy has the same images as snow\.npy: one of them is a copy"):
         sources.get("cifar10-c", folder)
     assert cache.manifest_of("cifar10-c") is None

@@ -20,7 +20,7 @@ def ghostscript(monkeypatch) -> list[object]:
 
 
 def test_postscript_is_not_run_when_data_are_read(ghostscript) -> None:
-    with pytest.raises(DataMismatch, match="a picture cannot be read"):
+    with pytest.raises(DataMismatch, match="an image cannot be read"):
         decode_image(POSTSCRIPT)
     assert ghostscript == []
 

@@ -95,7 +95,7 @@ def test_the_single_file_of_keras(tmp_path: Path) -> None:
         ({**idx_files(digits(), zipped=False), "train-images-idx3-ubyte": b"<html>"}, "is not an idx file"),
         (
             {**idx_files(digits(), zipped=False), "t10k-labels-idx1-ubyte": idx_bytes(digits()["test_y"])[:-3]},
-            "announces .20. and holds 17 values",
+            "needs .20. values, but has 17",
         ),
         ({name: data[:-30] for name, data in idx_files(digits()).items()}, "gzip file is damaged"),
         ({"mnist.npz": b"PK nothing"}, "is not Keras' mnist.npz"),
@@ -108,5 +108,5 @@ def test_damaged_files_get_a_sentence(files: dict[str, bytes], message: str, tmp
 
 def test_a_broken_picture_gets_a_sentence(tmp_path: Path) -> None:
     files = {**cifar10_sheets(pictures()), "package/data_batch_2.png": b"not a picture"}
-    with pytest.raises(DataMismatch, match="a picture cannot be read"):
+    with pytest.raises(DataMismatch, match="an image cannot be read"):
         dict(CIFAR10.read(open_files(write_folder(files, tmp_path / "set"))))

@@ -126,7 +126,7 @@ def test_damaged_pictures_are_left_out_counted_and_named(pictures: Path, workers
     assert set(stream.damaged) == {cut, page, gone}
     assert "runcated" in stream.damaged[cut]
     assert sorted(record.args[0] for record in caplog.records) == sorted([cut, page, gone])
-    assert f"{page} is damaged and left out (UnidentifiedImageError: " in caplog.text
+    assert f"skipping damaged image {page} (UnidentifiedImageError: " in caplog.text
     assert isinstance(stream[0, 5], Damaged)
     assert sum(len(y) for _, y in stream_epoch(stream, 5, epoch=0, workers=workers)) == 7
 
@@ -156,5 +156,5 @@ def test_the_centre_crop() -> None:
 
 
 def test_an_empty_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no class folders with pictures"):
+    with pytest.raises(FileNotFoundError, match="no class folders with images"):
         in_class_folders(tmp_path / "nowhere")

@@ -83,7 +83,7 @@ def test_the_file_that_is_damaged_is_named(tmp_path: Path) -> None:
 def test_a_header_that_announces_much_takes_no_memory() -> None:
     large = io.BytesIO()
     np.lib.format.write_array_header_1_0(large, {"descr": "|u1", "fortran_order": False, "shape": (10**12,)})
-    with pytest.raises(DataMismatch, match=r"x\.npy is not a whole \.npy file: it announces uint8 \(1000000000000,\)"):
+    with pytest.raises(DataMismatch, match=r"x\.npy is not an intact \.npy file: uint8 \(1000000000000,\) needs"):
         read_npy("x.npy", large.getvalue())
 
 

@@ -17,7 +17,7 @@ from poise.cli.app import app
 from poise.data.drawn import Drawn
 from poise.data.loading import shards as sharding
 from poise.data.loading.pictures import RandomCrop
-from poise.data.loading.shards import Shards, imagenet, look_through, open_part, read_index, read_shard, write_shards
+from poise.data.loading.shards import Shards, imagenet, open_part, read_index, read_shard, scan, write_shards
 from poise.data.loading.streamed import Pictures
 from poise.data.sets import catalogue
 from poise.data.sets.folders import imagenet_part
@@ -108,7 +108,7 @@ def test_writing_is_repeatable_and_goes_on_after_a_stop(folder: Path, tmp_path: 
     monkeypatch.setattr(sharding, "_write", stopping)
     with pytest.raises(KeyboardInterrupt):
         write_shards(folder, tmp_path / "part", 4)
-    with pytest.raises(DataMismatch, match="is not finished: run the same  poise data shard  again"):
+    with pytest.raises(DataMismatch, match="is not finished: run the same  poise data shard  command"):
         open_part(tmp_path / "part", "train")
     monkeypatch.setattr(sharding, "_write", real)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "part").glob("*.tar")}
@@ -167,24 +167,24 @@ def test_shards_of_others_are_looked_through(folder: Path, tmp_path: Path, home:
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (lambda tar: add(tar, "b.jpg", b"x"), "does not hold pictures with a .cls each: b"),
-        (lambda tar: add(tar, "a.cls", b"cat"), "a.cls is b'cat', not the number of a class"),
+        (lambda tar: add(tar, "b.jpg", b"x"), "needs one .cls file for each image: b"),
+        (lambda tar: add(tar, "a.cls", b"cat"), "a.cls contains b'cat', not a class number"),
     ],
 )
 def test_tars_that_are_no_shards_are_named(tmp_path: Path, spoil, sentence: str) -> None:
     with tarfile.open(tmp_path / "train-0.tar", "w") as tar:
         spoil(tar)
     with pytest.raises(DataMismatch, match=sentence):
-        look_through(tmp_path / "train-0.tar")
+        scan(tmp_path / "train-0.tar")
 
 
 def test_cut_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
     out = shards(folder, tmp_path / "shards")
     tar = out / "train-000000.tar"
     tar.write_bytes(tar.read_bytes()[:2500])
-    with pytest.raises(DataMismatch, match=r"train-000000.tar is not a whole shard|does not hold"):
-        look_through(tar)
-    with pytest.raises(DataMismatch, match=r"train-000000.tar is cut short: copy it again, or make it again"):
+    with pytest.raises(DataMismatch, match=r"is truncated or damaged|is not a valid shard|needs one .cls"):
+        scan(tar)
+    with pytest.raises(DataMismatch, match=r"train-000000.tar is truncated: copy it again, or write it again"):
         imagenet(out, 5)
     data = loader(Pictures(open_part(out, "train"), RandomCrop(16)), 45)
     fed(data, 0)
@@ -203,7 +203,7 @@ def test_cut_and_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
 def test_a_shard_that_is_missing_is_noticed(folder: Path, tmp_path: Path, part: str, packed: int, left: int) -> None:
     out = shards(folder, tmp_path / "shards")
     (out / f"{part}-000001.tar").unlink()
-    with pytest.raises(DataMismatch, match=f"has {left} {part} pictures, not the {packed} that were packed: copy it"):
+    with pytest.raises(DataMismatch, match=f"has {left} {part} images, not the {packed} that were written: copy it"):
         imagenet(out, 5)
 
 
@@ -218,10 +218,10 @@ def test_the_command(folder: Path, tmp_path: Path, monkeypatch) -> None:
     assert done.stdout == f"{out}: 45 training images, 10 validation images\n"
     for place, said in ((folder, f"{folder}"), (out, f"{out}"), (out, f"already here, by {out}")):
         assert run("get", "imagenet", "--from", str(place)).stdout == f"imagenet: {said}\n"  # from now on
-    assert "holds shards of 20 pictures" in str(run("shard", str(out), "--from", str(folder)).exception)
+    assert "has shards of 20 images" in str(run("shard", str(out), "--from", str(folder)).exception)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("Dear")
-    assert "holds something else" in str(run("shard", str(tmp_path / "full"), "--from", str(folder)).exception)
+    assert "contains other files" in str(run("shard", str(tmp_path / "full"), "--from", str(folder)).exception)
     assert run("shard", str(out), "--pictures", "0").exit_code == 2
     np.testing.assert_array_equal(open_part(out, "val").labels, np.repeat(np.arange(5), 2))
 
@@ -259,7 +259,7 @@ def test_a_class_of_any_number_is_refused(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "train-000000.tar", "w") as tar:
         add(tar, "0.png", b"x")
         add(tar, "0.cls", b"99999999999")
-    with pytest.raises(DataMismatch, match="a picture is of class 99999999999"):
+    with pytest.raises(DataMismatch, match="class 99999999999 is too large"):
         read_shard(tmp_path / "train-000000.tar")
 
 

@@ -177,7 +177,7 @@ def test_waiting_for_another_process_is_told(offer, tmp_path: Path) -> None:
 def test_check_finds_what_changed(offer, tmp_path: Path, cache_folder: Path) -> None:
     sources.get("mnist", write_folder(idx_files(digits()), tmp_path / "mine"))
     np.save(cache_folder / "mnist" / "test_x.npy", wrong()["test_x"])
-    with pytest.raises(DataMismatch, match=r"test_x of mnist is not the right one: expected .* data get mnist --again"):
+    with pytest.raises(DataMismatch, match=r"mnist has the wrong content: expected .* data get mnist --again"):
         sources.check("mnist")
     assert sources.get("mnist", tmp_path / "mine", again=True)
     sources.check("mnist")
@@ -190,10 +190,10 @@ def test_what_changed_is_not_loaded(offer, tmp_path: Path, cache_folder: Path) -
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataMismatch, match=r"test_x of mnist is not what was stored: .* data get mnist --again"):
+    with pytest.raises(DataMismatch, match=r"test_x of mnist has changed on disk: .* data get mnist --again"):
         cache.load("mnist", "test_x")
     (cache_folder / "mnist" / "manifest.json").unlink()
-    with pytest.raises(DataMismatch, match=r"mnist is not whole in .*poise data get mnist --again"):
+    with pytest.raises(DataMismatch, match=r"mnist is incomplete in .*poise data get mnist --again"):
         cache.load("mnist", "test_x")
 
 
@@ -222,7 +222,7 @@ def test_a_damaged_cache_is_not_taken_for_a_set_and_is_mended(
         (place / "manifest.json").write_text((place / "manifest.json").read_text().replace("digests", "eigests"))
     else:
         (place / "manifest.json").write_text({"manifest": "{", "empty manifest": "{}"}.get(damage, "[]"))
-    with pytest.raises(DataMismatch, match=r"mnist is not whole in .*poise data get mnist --again"):
+    with pytest.raises(DataMismatch, match=r"mnist is incomplete in .*poise data get mnist --again"):
         sources.check("mnist")
     assert sources.get("mnist", folder) == str(folder)
     sources.check("mnist")
@@ -234,7 +234,7 @@ def test_check_trusts_the_catalogue_and_not_the_manifest(offer, tmp_path: Path, 
     np.save(cache_folder / "mnist" / "test_x.npy", wrong()["test_x"])
     manifest["digests"]["test_x"] = cache.digest(wrong()["test_x"])
     (cache_folder / "mnist" / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataMismatch, match="test_x of mnist is not the right one"):
+    with pytest.raises(DataMismatch, match="test_x of mnist has the wrong content"):
         sources.check("mnist")
 
 

@@ -123,7 +123,7 @@ def test_scores_that_fit_the_trees_are_stored_and_digested(offered: Path) -> Non
         path = cache.path_of("sst", name)
         right = path.read_bytes()
         path.write_bytes(right.replace(b"0.7", b"0.8").replace(b"|1", b"|2"))
-        with pytest.raises(DataMismatch, match=rf"{name} of sst is not the right one.* poise data get sst --again"):
+        with pytest.raises(DataMismatch, match=rf"{name} of sst has the wrong content.* poise data get sst --again"):
             sources.check("sst")
         path.write_bytes(right)
     sources.check("sst")
@@ -132,17 +132,17 @@ def test_scores_that_fit_the_trees_are_stored_and_digested(offered: Path) -> Non
 @pytest.mark.parametrize(
     ("file", "old", "new", "sentence"),
     [
-        ("dictionary.txt", "It|0\n", "", r"dictionary\.txt is not whole: it lacks 1 of 8 phrases"),
-        ("dictionary.txt", "", HTML, r"dictionary\.txt is not the right file"),
+        ("dictionary.txt", "It|0\n", "", r"dictionary\.txt is incomplete: it lacks 1 of 8 phrases"),
+        ("dictionary.txt", "", HTML, r"dictionary\.txt has the wrong format"),
         ("dictionary.txt", "bad|4", "worse|4", r"dictionary\.txt has no score for 3 of 24 tokens, such as 'bad'"),
         (
             "dictionary.txt",
             "works|1\n.|2",
             ".|1\nworks|2",
-            r"dictionary\.txt is not that of these trees.* 6 of 24 tokens",
+            r"dictionary\.txt does not belong to these trees.* 6 of 24 tokens",
         ),
-        ("token_scores.tsv", "\t0.2\t", "\t0.21\t", r"token_scores\.tsv is not that of these trees.*'bad'"),
-        ("token_scores.tsv", "\t0.2\t", "\t-1\t", r"token_scores\.tsv is not the right file"),
+        ("token_scores.tsv", "\t0.2\t", "\t0.21\t", r"token_scores\.tsv does not belong to these trees.*'bad'"),
+        ("token_scores.tsv", "\t0.2\t", "\t-1\t", r"token_scores\.tsv has the wrong format"),
     ],
 )
 def test_scores_of_something_else_are_refused(offered: Path, file: str, old: str, new: str, sentence: str) -> None:
@@ -168,14 +168,14 @@ def test_a_folder_may_be_written_as_text(sst: Path) -> None:
         (
             "dictionary.txt",
             HTML,
-            r"dictionary\.txt is not the right file: expected phrase\|id, found '<!DOCTYPE html>'",
+            r"dictionary\.txt has the wrong format: expected phrase\|id, found '<!DOCTYPE html>'",
         ),
         ("dictionary.txt", "It|1\nworks|77\n", r"expected phrase\|id, found 'works\|77'"),
-        ("dictionary.txt", "It|1\nworks|2\n", r"dictionary\.txt is not whole: it lacks 8 of 10 phrases"),
-        ("dictionary.txt", "", r"dictionary\.txt is not whole: it lacks 10 of 10 phrases"),
-        ("dictionary.txt", b"\x1f\x8b\x08\xff", r"dictionary\.txt is not a text in UTF-8"),
-        ("sentiment_labels.txt", HTML, r"sentiment_labels\.txt is not the right file: expected a score in \[0, 1\]"),
-        ("token_scores.tsv", HTML, r"token_scores\.tsv is not the right file: expected token, class, score"),
+        ("dictionary.txt", "It|1\nworks|2\n", r"dictionary\.txt is incomplete: it lacks 8 of 10 phrases"),
+        ("dictionary.txt", "", r"dictionary\.txt is incomplete: it lacks 10 of 10 phrases"),
+        ("dictionary.txt", b"\x1f\x8b\x08\xff", r"dictionary\.txt is not UTF-8 text"),
+        ("sentiment_labels.txt", HTML, r"sentiment_labels\.txt has the wrong format: expected a score in \[0, 1\]"),
+        ("token_scores.tsv", HTML, r"token_scores\.tsv has the wrong format: expected token, class, score"),
         (
             "token_scores.tsv",
             "token\tclass\tscore\na\t2\thigh\n",
@@ -308,9 +308,7 @@ def test_a_flipped_bit_in_a_stored_text_is_named_with_the_remedy(stored: Path, f
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         (stored / file).write_bytes(flipped)
-        with pytest.raises(
-            DataMismatch, match=rf"^{item} of {name} is not what was stored: .* data get {name} --again$"
-        ):
+        with pytest.raises(DataMismatch, match=rf"^{item} of {name} has changed on disk: .* data get {name} --again$"):
             READERS[file](stored)
     (stored / file).write_bytes(whole)
     READERS[file](stored)
@@ -318,7 +316,7 @@ def test_a_flipped_bit_in_a_stored_text_is_named_with_the_remedy(stored: Path, f
 
 def test_texts_of_a_set_with_a_damaged_manifest_are_not_read(stored: Path) -> None:
     (stored / "sst" / "manifest.json").write_text("{")
-    with pytest.raises(DataError, match=r"sst is not whole in .*poise data get sst --again"):
+    with pytest.raises(DataError, match=r"sst is incomplete in .*poise data get sst --again"):
         read_sentences(stored / "sst", "dev")
 
 
@@ -331,5 +329,5 @@ def test_texts_beside_the_stored_sets_are_read(sst: Path, cache_folder: Path) ->
 def test_a_text_that_was_not_stored_is_not_read(stored: Path) -> None:
     (stored / "sst" / "dictionary.txt").write_text(DICTIONARY, encoding="utf8")
     (stored / "sst" / "sentiment_labels.txt").write_text(LABELS, encoding="utf8")
-    with pytest.raises(DataMismatch, match=r"sentiment_labels\.txt of sst is not what was stored"):
+    with pytest.raises(DataMismatch, match=r"sentiment_labels\.txt of sst has changed on disk"):
         read_raw_scores(stored / "sst")

@@ -53,7 +53,7 @@ def test_layout_augmentation_and_seeds(folder: Path) -> None:
     state = torch.random.get_rng_state()
     fed(loader(pictures(folder, workers=2)), 0)
     assert torch.equal(state, torch.random.get_rng_state())  # the objective's draws do not depend on the loading
-    with pytest.raises(ValueError, match="batch_size=36 must lie between 1 and the 35 pictures"):
+    with pytest.raises(ValueError, match="batch_size=36 must lie between 1 and the 35 images"):
         loader(pictures(folder), 36)
 
 
@@ -70,10 +70,10 @@ def test_another_picture_of_the_batch_stands_in_for_a_damaged_one(folder: Path, 
     expected = torch.stack([by_hand[0, row][0] for row in [*whole, *whole[:2]]]) / 255
     assert torch.equal(x, expected) and y.tolist() == [listing.pictures[row][1] for row in [*whole, *whole[:2]]]
     assert len(other) == 6 and set(data.pictures.damaged) == set(bad)
-    assert all(f"{path} is damaged and left out (UnidentifiedImageError" in caplog.text for path in bad)
+    assert all(f"skipping damaged image {path} (UnidentifiedImageError" in caplog.text for path in bad)
     for row in rows[0].tolist():
         listing.pictures[row][0].write_bytes(b"")
-    with pytest.raises(DataMismatch, match="no picture of a whole batch can be decoded"):
+    with pytest.raises(DataMismatch, match="no image of a batch can be decoded"):
         fed(data, 0)
 
 
@@ -106,7 +106,7 @@ def test_a_disk_that_is_gone_ends_a_test(tmp_path: Path) -> None:
     rows = held.in_order(CPU)
     assert len(next(rows)[1]) == 100
     folder.rename(tmp_path / "elsewhere")
-    with pytest.raises(DataMismatch, match="no picture of a whole batch can be decoded"):
+    with pytest.raises(DataMismatch, match="no image of a batch can be decoded"):
         next(rows)
 
 

@@ -130,9 +130,9 @@ def test_bilinear_is_torch_s_without_antialiasing(size: int) -> None:
 def test_bad_settings_are_named() -> None:
     with pytest.raises(ValueError, match="corner_size=20"):
         SyntheticMNIST(corner_size=20)
-    with pytest.raises(ValueError, match="rare=9999, but there are only"):
+    with pytest.raises(ValueError, match="rare=9999 is too many"):
         SyntheticMNIST(validation=500, rare=9999)(blobs())
-    with pytest.raises(ValueError, match="common=9999, but there are only 250 images of digit 0"):
+    with pytest.raises(ValueError, match="common=9999 is too many: there are 250 images of digit 0"):
         SyntheticMNIST(validation=500, common=9999)(blobs())
     with pytest.raises(ValueError, match="common=0 must be at least 1"):
         SyntheticMNIST(common=0)

@@ -1,1 +1,1 @@
-"""What is learned, and what is tested."""
+"""Data sets, augmentations, and the tasks made of them."""

@@ -1,11 +1,11 @@
-"""Augmentations: batches of images in [0, 1] in, batches out; every image draws for itself, on its device.
+"""Augmentations of batches of images in [0, 1]; the draws of every image are independent and made on its device.
 
     Standard        random crop after padding, random horizontal flip
     PatchGaussian   x + N(0, sigma^2) inside a square at a random place (Lopes et al. 2019), clipped to [0, 1]
     GaussianNoise   x + N(0, sigma^2) everywhere, for a fraction of the batch, clipped to [0, 1]
 
-The order of `Chain` is the order in which they act, so that Patch Gaussian goes before or after the standard ones.
-`AugMix` has a file of its own.
+`Chain` applies its parts in order, so Patch Gaussian can come before or after the standard augmentation. `AugMix` is in
+augmix.py.
 
 Axes: B images, C channels, H rows, W columns.
 """
@@ -22,7 +22,7 @@ from torch import Tensor
 from poise.checks import require_number, require_part, require_several, require_switch, require_whole
 from poise.classifier import may_look
 
-_SLACK = 0.01  # of [0, 1], for what an augmentation before has rounded
+_SLACK = 0.01  # outside [0, 1], for rounding in an earlier augmentation
 
 
 class Augmentation(Protocol):
@@ -32,7 +32,7 @@ class Augmentation(Protocol):
 
 @dataclass(frozen=True)
 class Chain:
-    """Several augmentations, one after the other."""
+    """Several augmentations, applied in order."""
 
     parts: tuple[Augmentation, ...]
 
@@ -49,7 +49,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Standard:
-    """A crop of the image's size out of the image with `padding` black pixels on each side; a flip for half of them."""
+    """Pad with `padding` black pixels on each side, crop at random to the original size, and flip half of the batch."""
 
     padding: int = 4
     flip: bool = True
@@ -75,9 +75,9 @@ class Standard:
 
 @dataclass(frozen=True)
 class PatchGaussian:
-    """Noise inside a square of side `size` whose centre is any pixel, so that the border may cut it.
+    """Gaussian noise inside a square with side `size`, centred at a random pixel and cut at the border.
 
-    random_size=True draws every image's side from 1, ..., size.
+    random_size  draw the side of every image from 1, ..., size.
     """
 
     size: int
@@ -102,7 +102,7 @@ class PatchGaussian:
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """Noise on whole images, for a random `fraction` of the batch: the tuned plain baseline with fraction=0.5."""
+    """Gaussian noise on whole images, for a random `fraction` of the batch. With 0.5, the tuned baseline."""
 
     sigma: float
     fraction: float = 0.5
@@ -123,7 +123,7 @@ def _noisy(x: Tensor, sigma: float, generator: torch.Generator | None) -> Tensor
 
 
 def _inside(length: int, side: Tensor, generator: torch.Generator | None) -> Tensor:
-    """[B, length] True inside a stretch of `side` pixels around a random one."""
+    """True inside an interval of `side` pixels around a random one: [B, length]."""
     centre = torch.randint(length, side.shape, device=side.device, generator=generator)
     first = centre - side // 2
     place = torch.arange(length, device=side.device)
@@ -141,7 +141,7 @@ def layout_of(x: Tensor) -> torch.memory_format:
 
 
 def require_images(x: Tensor) -> None:
-    """TypeError unless it is a batch of images as floats."""
+    """Raise TypeError unless x is a batch of images as floats."""
     if not isinstance(x, Tensor):
         raise TypeError(f"images must be a tensor of floats [B, C, H, W] in [0, 1], got a {type(x).__name__}")
     if x.ndim != 4 or not x.is_floating_point():
@@ -149,8 +149,10 @@ def require_images(x: Tensor) -> None:
 
 
 def require_levels(x: Tensor) -> None:
-    """As `require_images`, and a ValueError where values leave [0, 1]. They are looked at on the CPU only: elsewhere it
-    would stall the device."""
+    """Like `require_images`, and raise ValueError for values outside [0, 1].
+
+    Values are checked on the CPU only: elsewhere the check would stall the device.
+    """
     require_images(x)
     if x.device.type != "cpu" or not x.numel() or not may_look():
         return

@@ -1,7 +1,7 @@
-"""Pictures drawn by code, as JPEGs in ImageNet's folders: for miniatures and benchmarks, where the real ones are not.
+"""Drawn images: JPEGs in ImageNet's folder layout, made by code, for miniatures and benchmarks without ImageNet.
 
-A class has a colour, a direction and a width of its stripes, and a place for a disc; a picture has its own brightness,
-phase and noise. Everything is drawn from streams, so that the same recipe gives the same files everywhere.
+A class has a colour, a direction and a width of its stripes, and a place for a disc. An image has its own brightness,
+phase and noise. All draws come from streams, so the same settings give the same files on every machine.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from poise.random import Stream
 
 @dataclass(frozen=True)
 class Drawn:
-    """A recipe.
+    """Settings of a drawn set.
 
-    classes     folders n00000000, n00000001, ...
-    train, val  pictures of each class.
-    sizes       (width, height), by turns.
+    classes     number of classes: folders n00000000, n00000001, ...
+    train, val  images of each class.
+    sizes       (width, height) of successive images, repeated.
+    quality     JPEG quality.
     """
 
     classes: int = 100
@@ -36,7 +37,7 @@ class Drawn:
     quality: int = 90
 
     def write(self, parent: Path, processes: int = 1) -> Path:
-        """A folder of this recipe's own with train/ and val/, drawn if it is not there."""
+        """Draw the set, unless it exists, and return its folder in `parent`, with train/ and val/."""
         folder = parent / f"drawn-{sha256(repr(self).encode()).hexdigest()[:12]}"
         if folder.is_dir():
             return folder
@@ -49,7 +50,7 @@ class Drawn:
             else:
                 for task in tasks:
                     self._write_class(*task)
-            with suppress(OSError):  # another process was faster
+            with suppress(OSError):  # another process has finished first
                 scratch.rename(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -67,7 +68,7 @@ class Drawn:
 
 
 def draw(label: int, size: tuple[int, int], stream: Stream) -> np.ndarray:
-    """A picture of a class, uint8 [H, W, 3]."""
+    """Draw an image of a class, uint8 [H, W, 3]."""
     width, height = size
     colour, turn, pitch, left, top = np.split(Stream(0, "class", label).uniform(7), [3, 4, 5, 6])
     light, phase = stream.uniform(2)

@@ -1,16 +1,16 @@
-"""UN and NUN: test images with a share of their pixels replaced by noise (section 4.2).
+"""Pixel noise UN and NUN: test images with a share of their pixels replaced (section 4.2).
 
     UN     the replaced pixels are chosen uniformly
     NUN    pixel p is chosen with weight 1 / deviation_p, its standard deviation over the training images
 
-In every image exactly round(share * number of pixels) are replaced, drawn without replacement. What a pixel becomes:
+In every image exactly round(share * number of pixels) are replaced, drawn without replacement. The new value:
 
     grey     one random level, the same in all channels (the paper's "uniformly chosen random gray level")
     colour   one random level per channel
-    value    not pixels but single values are chosen and replaced, channel by channel
+    value    single values are chosen and replaced instead of pixels, channel by channel
 
-Images are uint8 [N, H, W] or [N, H, W, C]. The draws of an image depend on the seed and on its place in the set, not on
-the set's length, so that all methods meet the same noise: add noise to a set, then take parts of it.
+Images are uint8 [N, H, W] or [N, H, W, C]. The draws of an image depend on the seed and on its index in the set, not on
+the set's length. To test all methods with the same noise, add noise to the whole set before taking parts of it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ CHUNK = 1000
 
 @dataclass(frozen=True)
 class PixelNoise:
-    """Replace a share of each image's pixels; `uniform=False` is NUN and needs the training deviation.
+    """Replaces a share of each image's pixels: UN, or NUN with uniform=False, which needs the training deviation.
 
-    A deviation below `least_deviation` (in grey levels) counts as that: a pixel that never changes would otherwise
-    have infinite weight.
+    share            the share of pixels to replace.
+    kind             "grey", "colour" or "value", see above.
+    least_deviation  lower bound of the deviation in grey levels: a constant pixel would have infinite weight.
+    seed             the seed of all draws.
     """
 
     uniform: bool = True
@@ -59,7 +61,7 @@ class PixelNoise:
         return noisy.reshape(images.shape)
 
     def _replace(self, images: np.ndarray, weights: np.ndarray | None, stream: Stream) -> np.ndarray:
-        """The next numbers of the stream are those of these images, one image after the other."""
+        """Replace pixels of the next images; the stream holds the draws of one image after the other."""
         count, height, width, channels = images.shape
         places = height * width * (channels if self.kind == "value" else 1)
         levels = height * width * (1 if self.kind == "grey" else channels)

@@ -1,4 +1,4 @@
-"""Synthetic MNIST (section 4.2): a small digit in a corner decides the class of some digits and not of others.
+"""Synthetic MNIST (section 4.2): a small corner digit determines the class of some digits but not of others.
 
     digits 5-9 with a corner digit keep their class
     digits 0-4 with a corner digit become classes 10-14
@@ -8,8 +8,8 @@
     test         the same
 
 Training and validation share no digit image (the first 50,000 and the last 10,000 of MNIST's training set), corner
-digits included; the test set is made of MNIST's. Everything is drawn from one seed by a frozen stream, and digits are
-scaled in integers: the same bytes on every machine.
+digits included; the test set is made from MNIST's. All draws come from one seed and a fixed generator, and digits are
+scaled with integers, so the bytes are the same on every machine.
 
 Axes: N images, H = W = 28.
 """
@@ -28,7 +28,7 @@ Scaling: TypeAlias = Literal["area", "bilinear", "nearest"]
 
 @dataclass(frozen=True, eq=False)
 class Digits:
-    """Images with what they are made of: x, y, the digit in the centre, and the corner (0-3, or -1 for none)."""
+    """Images x and labels y, with the digit in the centre and the corner (0-3, or -1 for none)."""
 
     x: np.ndarray  # [N, 28, 28] uint8
     y: np.ndarray  # [N] uint8, 0-14
@@ -41,12 +41,14 @@ class Digits:
 
 @dataclass(frozen=True)
 class SyntheticMNIST:
-    """The recipe.
+    """Settings of the set; call it with MNIST to make the set.
 
     corner_size  the side of the corner digit, in pixels.
-    common       the number of each of 0-9 in training, drawn at random; None takes all there are, about 5,000.
-    rare         the number of each of 10-14 in training.
-    validation   the number of MNIST's training images, the last ones, that validation is made of.
+    scaling      how the corner digit is scaled, see `shrink`.
+    common       images of each class 0-9 in training, drawn at random; None takes all, about 5,000.
+    rare         images of each class 10-14 in training.
+    validation   how many of MNIST's last training images validation is made from.
+    seed         the seed of all draws.
     """
 
     corner_size: int = 7
@@ -76,7 +78,7 @@ class SyntheticMNIST:
         return {part: self._make(x, y, part) for part, (x, y) in pools.items()}
 
     def _common(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The digits that training is made of, in their order; a stream of its own leaves the other draws alone."""
+        """The digits that training is made from, in order. A separate stream does not change the other draws."""
         if self.common is None:
             return x, y
         stream = Stream(self.seed, "synthetic mnist", "common")
@@ -97,7 +99,7 @@ class SyntheticMNIST:
         return Digits(images, labels, y[centre], corner)
 
     def _paste(self, images: np.ndarray, corner: np.ndarray, digits: np.ndarray) -> None:
-        """Add the scaled digits to their corners, up to white."""
+        """Add the scaled digits to their corners, clipped at white."""
         size = self.corner_size
         for number in range(4):
             rows = slice(0, size) if number < 2 else slice(28 - size, 28)
@@ -108,22 +110,22 @@ class SyntheticMNIST:
 
 
 def _some_of_each(y: np.ndarray, wanted: range, count: int, setting: str, stream: Stream) -> np.ndarray:
-    """The places of `count` random images of each digit."""
+    """The indices of `count` random images of each digit."""
     chosen = []
     for digit in wanted:
         places = np.flatnonzero(y == digit)
         if len(places) < count:
-            raise ValueError(f"{setting}, but there are only {len(places)} images of digit {digit}")
+            raise ValueError(f"{setting} is too many: there are {len(places)} images of digit {digit}")
         chosen.append(np.sort(places[stream.permutation(len(places))[:count]]))
     return np.concatenate(chosen)
 
 
 def shrink(images: np.ndarray, size: int, scaling: Scaling = "area") -> np.ndarray:
-    """uint8 [N, S, S] → [N, size, size], in integers, rounded half up.
+    """Scale images uint8 [N, S, S] → [N, size, size] with integer arithmetic, rounding half up.
 
     area      the mean over the area that a new pixel covers
-    bilinear  between the pixels around the centre of the new one, two by two
-    nearest   the pixel under the centre of the new one
+    bilinear  interpolate between the four pixels around the centre of the new pixel
+    nearest   the pixel under the centre of the new pixel
     """
     side = images.shape[1]
     if scaling == "nearest":
@@ -137,7 +139,7 @@ def shrink(images: np.ndarray, size: int, scaling: Scaling = "area") -> np.ndarr
 
 
 def _area_weights(side: int, size: int) -> np.ndarray:
-    """[size, side], rows sum to side. On a line of side * size units an old pixel is `size` long, a new one `side`."""
+    """[size, side], rows sum to side. On a line of side * size units, an old pixel has `size`, a new one `side`."""
     old, new = np.arange(side) * size, np.arange(size) * side
     overlap = np.minimum(old[None] + size, new[:, None] + side) - np.maximum(old[None], new[:, None])
     weights: np.ndarray = np.maximum(overlap, 0).astype(np.int64)
@@ -145,7 +147,7 @@ def _area_weights(side: int, size: int) -> np.ndarray:
 
 
 def _bilinear_weights(side: int, size: int) -> np.ndarray:
-    """[size, side], rows sum to 2 * size: the centre of a new pixel lies between two old ones."""
+    """[size, side], rows sum to 2 * size: the centre of a new pixel lies between the centres of two old ones."""
     left, further = np.divmod((2 * np.arange(size) + 1) * side - size, 2 * size)
     weights = np.zeros((size, side + 1), np.int64)
     weights[np.arange(size), left] = 2 * size - further

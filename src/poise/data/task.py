@@ -1,4 +1,4 @@
-"""A task: what is learned, what decides between settings, and what is tested.
+"""Tasks: training examples, a validation set to choose settings, and test sets.
 
 Axes: N images or sentences, H rows, W columns, C channels, T positions.
 """
@@ -18,8 +18,11 @@ from poise.data.loading.streamed import Pictures
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """uint8 images, as arrays [N, H, W] or [N, H, W, C] or tensors [N, C, H, W], or int32 word pieces [N, T] (see
-    sentences.py), and labels [N]."""
+    """Examples x with labels y [N].
+
+    x  uint8 images, as arrays [N, H, W] or [N, H, W, C] or tensors [N, C, H, W], or int32 word pieces [N, T] (see
+       sentences.py).
+    """
 
     x: np.ndarray | Tensor
     y: np.ndarray | Tensor
@@ -28,18 +31,17 @@ class Examples:
         return len(self.y)
 
 
-Make: TypeAlias = (
-    "Callable[[torch.device], Examples | Pictures]"  # for the device that will look at them, where that matters
-)
+Make: TypeAlias = "Callable[[torch.device], Examples | Pictures]"  # makes a set for the device that tests it
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Settings are chosen on `validation`; `tests` are made one by one when they are needed, {score: examples}.
+    """What to train on and what to test.
 
-    validation   None where all examples are trained on: the settings were chosen before.
-    validations  validation in other guises, with noise say, that settings may be chosen on as well.
-    origins      where test sets came from that can be had in more than one way, for the record.
+    validation   the set on which settings are chosen; None if all examples are used for training.
+    tests        {score: function that makes the test set}; each set is made when it is needed.
+    validations  variants of the validation set, with noise for example, that may also be used to choose settings.
+    origins      for the record: the sources of test sets that have more than one.
     """
 
     train: Examples | Pictures

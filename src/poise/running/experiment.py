@@ -155,7 +155,7 @@ class Experiment:
         return Recipe(self.task, self.network, self.plan, method)
 
     def facts(self) -> dict[str, Any]:
-        """What a table needs to know, for experiment.json."""
+        """The content of experiment.json: all that a table needs."""
         paper = {
             method: {column: {"mean": mean, "std": std} for column, (mean, std) in row.items()}
             for method, row in self.paper.items()

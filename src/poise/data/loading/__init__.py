@@ -1,1 +1,1 @@
-"""Batches: of sets on the device, of pictures decoded as they are read, of sentences."""
+"""Batches for training and testing: from sets on the device, streamed images, and sentences."""

@@ -1,11 +1,11 @@
-"""ImageNet, streamed: pictures decoded and cropped in worker processes, uint8 out.
+"""Streamed images: decode and crop them in worker processes, as uint8 batches.
 
     train = PictureSet(imagenet_part(folder, "train"), RandomCrop())
     for x, y in stream_epoch(train, 256, epoch=0, workers=8): ...
 
-The crop and the flip of a picture depend on (seed, epoch, index) alone, not on the worker that makes them, and the
-order on (seed, epoch): any number of workers gives the same epoch, from any batch on. `StreamLoader` (streamed.py)
-brings such epochs to the training loop.
+The crop and the flip of an image depend on (seed, epoch, index) only, and the order on (seed, epoch). So any number of
+workers gives the same epoch, and it can be continued from any batch. `StreamLoader` (streamed.py) feeds such epochs to
+the training loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOG = logging.getLogger("poise")
 
 @dataclass(frozen=True)
 class RandomCrop:
-    """A crop of 8 % to 100 % of the area with an aspect of 3/4 to 4/3, resized, and flipped half of the time."""
+    """A random crop of 8 % to 100 % of the area with an aspect of 3/4 to 4/3, resized, and flipped half of the time."""
 
     size: int = 224
     area: tuple[float, float] = (0.08, 1.0)
@@ -59,14 +59,16 @@ class RandomCrop:
 
 @dataclass(frozen=True)
 class CentreCrop:
-    """The shorter side resized to `resize`, then the middle `size` x `size`, as ImageNet-C was cut."""
+    """Resize the shorter side to `resize` and crop the middle `size` x `size`, as in ImageNet-C."""
 
     size: int = 224
     resize: int = 256
 
     def __post_init__(self) -> None:
         if not 0 < self.size <= self.resize:
-            raise ValueError(f"size={self.size} must lie between 1 and resize={self.resize}: the rest would be black")
+            raise ValueError(
+                f"size={self.size} must lie between 1 and resize={self.resize}: a larger crop would have black borders"
+            )
 
     def __call__(self, image: Any, stream: Stream) -> Any:
         width, height = (int(self.resize * side / min(image.size)) for side in image.size)
@@ -76,7 +78,7 @@ class CentreCrop:
 
 
 class Source(Protocol):
-    """Encoded pictures with their labels: folders (`Packed`) or tar shards (`Shards`).
+    """Encoded images with their labels: folders (`Packed`) or tar shards (`Shards`).
 
     classes  the name of each label.
     labels   int64 [N].
@@ -88,18 +90,18 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def name(self, index: int) -> Path:
-        """Where a picture lies, for people."""
+        """The path of an image, for messages."""
 
     def read(self, index: int) -> bytes:
-        """The file of a picture."""
+        """The bytes of an image file."""
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
-        """The order in which an epoch visits the pictures [N]."""
+        """The order in which an epoch visits the images [N]."""
 
 
 @dataclass(frozen=True)
 class Damaged:
-    """A picture that cannot be decoded, and what the decoder says."""
+    """An image that cannot be decoded, with the decoder's error."""
 
     index: int
     reason: str
@@ -109,9 +111,9 @@ Example: TypeAlias = "tuple[Tensor, int] | Damaged"
 
 
 class PictureSet(Dataset[Example]):
-    """The pictures of a source, cropped. An example is asked for by (epoch, index).
+    """The images of a source, cropped; indexed by (epoch, index).
 
-    damaged  {path: reason} of the pictures that a stream met and left out; each is also logged, once.
+    damaged  {path: reason} of the images that were skipped so far; each is also logged once.
     """
 
     def __init__(self, source: Listing | Source, crop: RandomCrop | CentreCrop, seed: int = 0) -> None:
@@ -128,37 +130,39 @@ class PictureSet(Dataset[Example]):
         try:
             with open_picture(BytesIO(self.source.read(index))) as picture:
                 image = picture.convert("RGB")
-        except Exception as error:  # whatever a damaged file makes the decoder raise
-            said = str(error).partition(" <_io.BytesIO")[0]  # the address of a buffer tells nobody anything
-            return Damaged(index, f"{type(error).__name__}: {said}")
+        except Exception as error:  # a decoder may raise anything for a damaged file
+            reason = str(error).partition(" <_io.BytesIO")[0]  # without the address of the buffer
+            return Damaged(index, f"{type(error).__name__}: {reason}")
         cropped = self.crop(image, Stream(self.seed, "crop", epoch, index))
         return torch.from_numpy(np.array(cropped)).permute(2, 0, 1), int(self.source.labels[index])
 
     def note(self, damaged: Sequence[Damaged]) -> None:
-        """Count and name what a stream met."""
+        """Add damaged images to `damaged`, and log new ones."""
         for each in damaged:
             path = self.source.name(each.index)
             if path not in self.damaged:
-                LOG.warning("%s is damaged and left out (%s)", path, each.reason)
+                LOG.warning("skipping damaged image %s (%s)", path, each.reason)
             self.damaged[path] = each.reason
 
 
 def stream_epoch(
     pictures: PictureSet, batch_size: int, epoch: int, start: int = 0, workers: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The batches of an epoch from batch `start` on: uint8 [B, 3, H, W] and labels [B], whole batches only.
+    """The full batches of an epoch from batch `start` on: uint8 [B, 3, H, W] and labels [B].
 
-    Damaged pictures are left out of their batch, which is smaller for it.
+    Damaged images are skipped, so their batch is smaller.
     """
     if not 0 < batch_size <= len(pictures) or start < 0:
-        raise ValueError(f"batch_size={batch_size} must lie in 1..{len(pictures)}, start={start} not be negative")
+        raise ValueError(
+            f"batch_size={batch_size} must lie in 1..{len(pictures)}, and start={start} must be at least 0"
+        )
     order = pictures.source.order(pictures.seed, epoch).tolist()
     chosen = order[start * batch_size : len(order) // batch_size * batch_size]
     yield from _batches(pictures, [(epoch, index) for index in chosen], batch_size, workers)
 
 
 def stream_in_order(pictures: PictureSet, batch_size: int, workers: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-    """All pictures once, in the order of the listing, for evaluation; the last batch holds what is left."""
+    """All images once, in the order of the listing, for evaluation; the last batch may be smaller."""
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size} must be at least 1")
     yield from _batches(pictures, [(0, index) for index in range(len(pictures))], batch_size, workers)
@@ -175,7 +179,7 @@ def _batches(
 
 
 def _collate(examples: list[Example]) -> tuple[Tensor, Tensor, list[Damaged]]:
-    """A batch of what is whole, made in the worker, and what is damaged."""
+    """Collate a batch in the worker: the intact examples, and the damaged ones."""
     whole = [each for each in examples if not isinstance(each, Damaged)]
     damaged = [each for each in examples if isinstance(each, Damaged)]
     images = torch.stack([image for image, _ in whole]) if whole else torch.empty(0)

@@ -1,7 +1,7 @@
-"""Batches of a set that lives on the device: uint8 in memory, floats in [0, 1] out, augmented there.
+"""Batches of a set that is stored on the device: uint8 in memory, augmented floats in [0, 1] out.
 
-The order of an epoch is a pure function of (seed, epoch), and the augmentation of a batch one of (seed, epoch, batch):
-a run that stops anywhere goes on with the very batches it would have seen.
+The order of an epoch is a pure function of (seed, epoch), and the augmentation of a batch is one of (seed, epoch,
+batch). So a run that was interrupted anywhere continues with the same batches.
 
 Axes: N images, B of a batch, C channels, H rows, W columns.
 """
@@ -29,30 +29,33 @@ def epoch_order(count: int, seed: int, epoch: int) -> Tensor:
 
 
 def batch_seed(seed: int, epoch: int, batch: int) -> int:
-    """The seed of all that is random in one batch."""
+    """The seed of all random draws in one batch."""
     return int(Stream(seed, "batch", epoch, batch).bits(1)[0] >> np.uint64(1))
 
 
 def epoch_seed(seed: int, epoch: int, process: int = 0, stretch: int = 0) -> int:
-    """The seed of all that one process draws in one epoch, or a stretch of it, for a loop that goes on from there."""
+    """The seed of all random draws of one process in one epoch, or in one stretch of it."""
     later = (stretch,) if stretch else ()
     return int(Stream(seed, "epoch", epoch, process, *later).bits(1)[0] >> np.uint64(2))
 
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The batches of an epoch: the rows of each [S, B], on the device, and its width; equal widths, equal shapes."""
+    """The batches of an epoch: the rows of each batch [S, B], on the device, and its width.
+
+    Batches of equal width have equal shapes.
+    """
 
     rows: Tensor
     widths: tuple[int, ...]
 
 
 class Loader(Protocol):
-    """What a training loop asks of its data, all of it on the device of `labels`.
+    """The training data of a loop; all tensors are on the device of `labels`.
 
-    replicas  models that are trained at once, whose rows take turns in every batch.
-    stretch   batches after which all that is random is seeded anew, so that a run can go on from there.
-    damaged   {path: reason} of the pictures that were left out so far.
+    replicas  the number of models trained at once; their rows alternate in every batch.
+    stretch   the number of batches after which random draws are reseeded, so that a run can continue from there.
+    damaged   {path: reason} of the images that were skipped so far.
     """
 
     @property
@@ -74,20 +77,20 @@ class Loader(Protocol):
     def damaged(self) -> dict[Path, str]: ...
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """The number of batches in an epoch."""
 
     def batches(self, number: int) -> Batches:
-        """Those of an epoch, a pure function of (seed, number)."""
+        """The batches of an epoch, a pure function of (seed, number)."""
 
     def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Input, Tensor]:
-        """x and y of these rows, augmented by a generator on the device."""
+        """x and y of these rows, augmented with a generator on the device."""
 
     def feed(self, number: int, rows: Tensor, start: int = 0) -> Iterator[None]:
-        """Bring the batches of an epoch, rows [S, B], to where `batch` finds them, one before each step."""
+        """Load the batches of an epoch, rows [S, B], for `batch`: one before each step."""
 
 
 class Resident:
-    """A set that is on the device as a whole: nothing to bring, and an epoch is short enough to begin again."""
+    """A set that is on the device as a whole: nothing to load, and an interrupted epoch is short enough to restart."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -126,7 +129,7 @@ class DeviceLoader(Resident):
         return 1
 
     def __len__(self) -> int:
-        """Whole batches of an epoch; what is left over comes in another epoch's order."""
+        """The number of full batches in an epoch; the examples left over differ from epoch to epoch."""
         return len(self.images) // self.batch_size
 
     def epoch(self, number: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
@@ -143,17 +146,17 @@ class DeviceLoader(Resident):
         return epoch_order(len(self.images), self.seed, number).to(self.images.device)
 
     def batches(self, number: int) -> Batches:
-        """Row after row of the order; all images have one width, which need not be said."""
+        """Successive rows of the order; widths are 0, since all images have the same shape."""
         rows = self.order(number)[: len(self) * self.batch_size].view(len(self), self.batch_size)
         return Batches(rows, (0,) * len(self))
 
     def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Tensor, Tensor]:
-        """These rows, augmented by a generator on the device."""
+        """x and y of these rows, augmented with a generator on the device."""
         x, y = to_unit(self.images[rows]), self.labels[rows]
         return (x if self.augment is None else self.augment(x, generator)), y
 
     def in_order(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All examples once, as they are, for evaluation."""
+        """All examples once, without augmentation, for evaluation."""
         for start in range(0, len(self.images), batch_size):
             yield to_unit(self.images[start : start + batch_size]), self.labels[start : start + batch_size]
 
@@ -161,9 +164,9 @@ class DeviceLoader(Resident):
 def on_device(
     images: np.ndarray | Tensor, labels: np.ndarray | Tensor, device: torch.device | str = "cpu"
 ) -> tuple[Tensor, Tensor]:
-    """uint8 arrays [N, H, W] or [N, H, W, C] as tensors [N, C, H, W], in channels_last, and int64 labels.
+    """Images and labels on a device: uint8 tensors [N, C, H, W] and int64 labels.
 
-    Tensors are taken to be of that shape already.
+    images  arrays [N, H, W] or [N, H, W, C], which become channels_last, or tensors [N, C, H, W].
     """
     if isinstance(images, np.ndarray):
         x = torch.from_numpy(np.array(images))
@@ -178,5 +181,5 @@ def to_unit(images: Tensor) -> Tensor:
 
 
 def as_read(rows: Input) -> Input:
-    """What a model reads of rows that lie on the device: floats for uint8 images, tokens as they are."""
+    """The inputs of a model for rows on the device: floats for uint8 images, tokens unchanged."""
     return rows if isinstance(rows, Tokens) else to_unit(rows)

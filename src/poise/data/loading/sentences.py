@@ -1,15 +1,10 @@
-"""Word pieces, aligned to the tokens they come from: BERT's uncased vocabulary, [CLS] tokens [SEP].
+"""Sentences: tokenization into word pieces, and batches of sentences of similar length on the device.
 
-Axes: B sentences, T positions.
+Sentences are arrays of word pieces [N, T] of BERT's uncased vocabulary: [CLS] tokens [SEP], padded with 0 on the right.
 
-Batches of sentences that live on the device: equal lengths together, so that hardly any padding is computed.
-
-An epoch is shuffled, sorted by width (a stable sort, so that what has one width stays shuffled), cut into batches, and
-the batches are shuffled. A sentence's width is the least of a few that holds it: a batch has one of these, few enough
-for a CUDA graph each. All of it is a pure function of (seed, epoch), as for images.
-
-Sentences are arrays of word pieces [N, T] as Examples hold them: padded with 0 on the right, the first and the last
-piece special ([CLS] and [SEP]).
+To compute little padding, an epoch is shuffled, sorted by width (with a stable sort, so sentences of equal width stay
+shuffled) and split into batches, which are shuffled again. The width of a sentence is the least of a few that holds it,
+few enough for one CUDA graph per width. As for images, the batches are a pure function of (seed, epoch).
 
 Axes: N sentences, B of a batch, T positions, S batches.
 """
@@ -34,7 +29,7 @@ from poise.tokens import Input, Tokens
 
 class TokenAugmentation(Protocol):
     def __call__(self, x: Tokens, generator: torch.Generator | None = None) -> Tokens:
-        """Sentences → sentences of the same shape, of which none has more tokens than before."""
+        """Sentences → sentences of the same shape; none may have more tokens than before."""
 
 
 def tokens_of(ids: np.ndarray, device: torch.device | str = "cpu") -> Tokens:
@@ -44,29 +39,6 @@ def tokens_of(ids: np.ndarray, device: torch.device | str = "cpu") -> Tokens:
     ends = mask.sum(1, keepdim=True) - 1
     places = torch.arange(pieces.shape[1])
     return Tokens(pieces, mask, mask & ((places == 0) | (places == ends))).to(device)
-
-
-def widths_for(longest: int) -> tuple[int, ...]:
-    """4, 6, 8, ... each wider by at most a quarter, or by 2, up to the longest sentence."""
-    widths = [4]
-    while widths[-1] < longest:
-        widths.append(max(widths[-1] + 2, 2 * int(0.625 * widths[-1])))
-    return (*widths[:-1], max(longest, 4))
-
-
-@dataclass(frozen=True)
-class PieceDropout:
-    """Every word piece is removed with this probability, each for itself; special ones stay."""
-
-    share: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.share < 1:
-            raise ValueError(f"share={self.share} must lie in [0, 1)")
-
-    def __call__(self, x: Tokens, generator: torch.Generator | None = None) -> Tokens:
-        drawn = torch.rand(x.ids.shape, device=x.ids.device, generator=generator) < self.share
-        return x.without(drawn & x.features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +62,11 @@ class TokenLoader(Resident):
         return 1
 
     def __len__(self) -> int:
-        """Whole batches of an epoch; what is left over comes in another epoch's order."""
+        """The number of full batches in an epoch; the examples left over differ from epoch to epoch."""
         return len(self.labels) // self.batch_size
 
     def batches(self, number: int) -> Batches:
-        """Of similar length each. What is left over is left out before the sort: it is not always the longest."""
+        """Batches of similar length. Examples left over are dropped before sorting: they are not always the longest."""
         order = epoch_order(len(self.labels), self.seed, number)[: len(self) * self.batch_size]
         widths = self._widths[order]
         rows = order[widths.argsort(stable=True)].view(len(self), self.batch_size)
@@ -102,32 +74,32 @@ class TokenLoader(Resident):
         return Batches(rows.to(self.labels.device), tuple(self._widths[rows].amax(1).tolist()))
 
     def batch(self, rows: Tensor, generator: torch.Generator, width: int = 0) -> tuple[Input, Tensor]:
-        """These rows, cut to the width of their batch, where nothing but padding is cut off; 0 cuts nothing off."""
+        """x and y of these rows, with padding beyond the width of the batch cut off; 0 cuts nothing."""
         x = self.sentences[rows].cut(width) if width else self.sentences[rows]
         x = replace(x, most=x.ids.shape[1] - self._special)
         return (x if self.augment is None else self.augment(x, generator)), self.labels[rows]
 
     @cached_property
     def _widths(self) -> Tensor:
-        """[N] on the CPU: the least width that holds a sentence."""
+        """The least width that holds each sentence [N], on the CPU."""
         lengths = self.sentences.mask.sum(1).cpu()
         widths = torch.tensor(widths_for(int(lengths.max())))
         return widths[torch.searchsorted(widths, lengths)]
 
     @cached_property
     def _special(self) -> int:
-        """So many special pieces stand in every sentence, at least."""
+        """The least number of special pieces in a sentence."""
         return 0 if self.sentences.special is None else int(self.sentences.special.sum(1).min())
 
 
 class WordPieces:
-    """Turns sentences, given as tokens, into Tokens; `words` says which token each piece belongs to."""
+    """Tokenizes sentences, given as lists of tokens, into Tokens of word pieces aligned to them."""
 
     def __init__(self, vocabulary: Path) -> None:
         try:
             from tokenizers import BertWordPieceTokenizer
         except ImportError:
-            raise ModuleNotFoundError(f"word pieces need a package more: {install('text')}") from None
+            raise ModuleNotFoundError(f"word pieces need the package tokenizers: {install('text')}") from None
         self._tokenizer: Any = BertWordPieceTokenizer(str(vocabulary), lowercase=True)
 
     def __len__(self) -> int:
@@ -146,3 +118,26 @@ class WordPieces:
         ids[mask] = torch.tensor([piece for row in rows for piece in row.ids])
         words[mask] = torch.tensor([-1 if word is None else word for row in rows for word in row.word_ids])
         return Tokens(ids, mask, words < 0), words
+
+
+def widths_for(longest: int) -> tuple[int, ...]:
+    """The widths of batches: 4, 6, 8, ..., each larger by at most a quarter or by 2, up to the longest sentence."""
+    widths = [4]
+    while widths[-1] < longest:
+        widths.append(max(widths[-1] + 2, 2 * int(0.625 * widths[-1])))
+    return (*widths[:-1], max(longest, 4))
+
+
+@dataclass(frozen=True)
+class PieceDropout:
+    """Removes every word piece independently with probability `share`; special pieces stay."""
+
+    share: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise ValueError(f"share={self.share} must lie in [0, 1)")
+
+    def __call__(self, x: Tokens, generator: torch.Generator | None = None) -> Tokens:
+        drawn = torch.rand(x.ids.shape, device=x.ids.device, generator=generator) < self.share
+        return x.without(drawn & x.features)

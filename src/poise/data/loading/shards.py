@@ -1,21 +1,25 @@
-"""Writing tar shards (`shards.py`): the same pictures give the same bytes, and what is written already is left.
+"""Tar shards in WebDataset's format: a few large files instead of a million small ones.
 
-Training pictures are mixed first, so that every shard has many classes; those for validation keep their order.
+    train-000000.tar     0000000-n01440764_10026.jpeg, 0000000-n01440764_10026.cls, ...: an image, its label, and so on
+    train-000000.json    names, offsets, sizes and labels, to get an image with one read; without it, the tar is scanned
+    shards.json          the classes, and the number of images
 
-Tar shards, as WebDataset has them: few large files in the place of a million small ones.
+The order of an epoch is a function of (seed, epoch): shards in random order, with the images of sixteen shards at a
+time mixed, so that few files are read at once.
 
-    train-000000.tar     0000000-n01440764_10026.jpeg, 0000000-n01440764_10026.cls, ...: a picture, its label, and so on
-    train-000000.json    names, offsets, sizes and labels: a picture is one read; without it, the tar is looked through
-    shards.json          the classes, and the number of pictures
-
-The order of an epoch is a function of (seed, epoch): shards in random order, and the pictures of sixteen shards at
-a time mixed, so that few files are read at once. `poise data shard` makes them; others' are read as well.
+`poise data shard` writes shards, and those of other tools can be read. The same images give the same bytes. Training
+images are shuffled first, so every shard has many classes; validation images keep their order. If interrupted, the
+command skips shards that are complete.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import tarfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -26,29 +30,23 @@ from poise.data.sets.archives import limited_members
 from poise.data.sets.folders import PICTURES, Packed, imagenet_part
 from poise.data.sets.folders import imagenet as imagenet_folders
 from poise.errors import DataMismatch, DataNotFound
-from poise.io.files import regular
+from poise.io.files import is_part, new_file, regular, sweep
 from poise.random import Stream
 
 if TYPE_CHECKING:
     from poise.data.loading.pictures import Source
 
-
-import io
-import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-
-from poise.io.files import is_part, new_file, sweep
-
+LOG = logging.getLogger("poise")
+Progress = Callable[[str, int, int], None]
 INDEX = "shards.json"
 MOST_CLASSES = 2**20
-LONGEST_NAME = 1024  # the names of all pictures take as much room as the longest
+LONGEST_NAME = 1024  # all names take as much memory as the longest
 _TOGETHER = 16
 
 
 @dataclass(frozen=True)
 class Shard:
-    """What a tar holds, picture by picture."""
+    """The contents of a tar: one entry per image."""
 
     names: list[str]
     offsets: list[int]
@@ -60,13 +58,13 @@ class Shard:
         whole = all(isinstance(value, int) and 0 <= value < 2**63 for column in numbers for value in column)
         named = all(isinstance(name, str) and len(name) <= LONGEST_NAME for name in self.names)
         if not (whole and named) or {len(column) for column in numbers} != {len(self.names)}:
-            raise ValueError("names, offsets, sizes and labels do not fit")
+            raise ValueError("invalid names, offsets, sizes or labels")
         if max(self.labels, default=0) >= MOST_CLASSES:
-            raise ValueError(f"a picture is of class {max(self.labels)}")
+            raise ValueError(f"class {max(self.labels)} is too large")
 
     @property
     def end(self) -> int:
-        """Where the last picture ends: a file that is shorter is cut."""
+        """The offset at which the last image ends: a shorter file is truncated."""
         return max((at + size for at, size in zip(self.offsets, self.sizes, strict=True)), default=0)
 
     def as_json(self) -> bytes:
@@ -74,7 +72,10 @@ class Shard:
 
 
 class Shards:
-    """The pictures of a part, in the order of the shards."""
+    """The images of a part, in the order of the shards; a `Source`.
+
+    cut  the paths of truncated shards.
+    """
 
     def __init__(self, folder: Path, part: str) -> None:
         self._paths = sorted(folder.glob(f"{part}-*.tar"))
@@ -104,7 +105,7 @@ class Shards:
             return content
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
-        """Shards in random order, the pictures of a few of them at a time mixed."""
+        """Shards in random order, with the images of a few of them at a time mixed."""
         first = np.cumsum([0, *self._counts])
         shards = Stream(seed, "shards", epoch).permutation(len(self._counts))
         mixed = []
@@ -115,42 +116,42 @@ class Shards:
 
 
 def open_part(path: Path, part: Literal["train", "val"]) -> Source:
-    """ImageNet's pictures for training or validation, from folders or shards."""
+    """ImageNet's images for training or validation, from folders or shards."""
     return Shards(path, part) if _sharded(path) else Packed(imagenet_part(path, part))
 
 
 def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
-    """The numbers of classes and pictures, if the folder holds ImageNet in its folders or in shards."""
+    """Check that a folder holds ImageNet, as folders or shards, and return the numbers of classes and images."""
     if not _sharded(path):
         return imagenet_folders(path, num_classes)
     train, val = Shards(path, "train"), Shards(path, "val")
     for part, held in (("train", train), ("val", val)):
         if held.cut:
-            raise DataMismatch(f"{held.cut[0]} is cut short: copy it again, or make it again with  poise data shard")
+            raise DataMismatch(f"{held.cut[0]} is truncated: copy it again, or write it again with  poise data shard")
         if (found := len(np.unique(held.labels))) != num_classes:
-            raise DataMismatch(f"the {part} shards in {path} have pictures of {found} classes, not {num_classes}")
+            raise DataMismatch(f"the {part} shards in {path} have {found} classes, not {num_classes}")
     return {"classes": num_classes, "train": len(train), "val": len(val)}
 
 
 def read_shard(path: Path) -> Shard:
-    """What a tar holds, from the file beside it if it is there and about this tar."""
+    """The contents of a tar, from the JSON file beside it, or by scanning the tar if there is none."""
     beside = path.with_suffix(".json")
     if beside.is_file():
         try:
             return Shard(**json.loads(beside.read_text(encoding="utf8")))
         except (ValueError, TypeError, RecursionError) as error:
-            raise DataMismatch(f"{beside} is damaged ({error}): remove it, and the tar is looked through") from None
-    return look_through(path)
+            raise DataMismatch(f"{beside} is damaged ({error}): remove it to scan the tar instead") from None
+    return scan(path)
 
 
-def look_through(path: Path) -> Shard:
-    """What a tar holds, from its own headers: a picture counts if a label of the same name comes with it."""
+def scan(path: Path) -> Shard:
+    """The contents of a tar, from its own headers; every image needs a label of the same name."""
     pictures: dict[str, tuple[str, int, int]] = {}
     labels: dict[str, int] = {}
     try:
         with regular(path).open("rb") as stream:
             for member in limited_members(path.name, stream):
-                folder, slash, name = member.name.rpartition("/")  # which may have dots: ./, v1.0/
+                folder, slash, name = member.name.rpartition("/")  # folder names may have dots: ./, v1.0/
                 stem, _, ending = name.partition(".")
                 key = folder + slash + stem
                 if member.isfile() and f".{ending.lower()}" in PICTURES:
@@ -158,23 +159,23 @@ def look_through(path: Path) -> Shard:
                 elif member.isfile() and ending == "cls":
                     labels[key] = _label(stream, member)
     except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
-        raise DataMismatch(f"{path} is not a whole shard ({type(error).__name__}: {error})") from None
+        raise DataMismatch(f"{path} is truncated or damaged ({type(error).__name__}: {error})") from None
     if not pictures or pictures.keys() != labels.keys():
         odd = next(iter(pictures.keys() ^ labels.keys()), "it is empty")
-        raise DataMismatch(f"{path} does not hold pictures with a .cls each: {odd}")
+        raise DataMismatch(f"{path} needs one .cls file for each image: {odd}")
     columns: Any = zip(*pictures.values(), strict=True)
     names, offsets, sizes = (list(column) for column in columns)
     try:
         return Shard(names, offsets, sizes, [labels[key] for key in pictures])
     except ValueError as error:
-        raise DataMismatch(f"{path} is not a whole shard ({error})") from None
+        raise DataMismatch(f"{path} is not a valid shard ({error})") from None
 
 
 def _label(stream: IO[bytes], member: tarfile.TarInfo) -> int:
     stream.seek(member.offset_data)
     text = stream.read(min(member.size, 20))
     if not text.strip().isdigit():
-        raise ValueError(f"{member.name} is {text!r}, not the number of a class")
+        raise ValueError(f"{member.name} contains {text!r}, not a class number")
     return int(text)
 
 
@@ -183,7 +184,7 @@ def _sharded(path: Path) -> bool:
 
 
 def read_index(folder: Path) -> dict[str, Any] | None:
-    """What `poise data shard` says of a folder; shards of others have no index."""
+    """The index that `poise data shard` writes; None for shards of other tools."""
     path = folder / INDEX
     if not path.is_file():
         return None
@@ -200,34 +201,30 @@ def _classes(folder: Path, part: str, labels: np.ndarray) -> tuple[str, ...]:
     if index is None:
         return tuple(str(label) for label in range(int(labels.max()) + 1))
     if not index["whole"]:
-        raise DataMismatch(f"{folder} is not finished: run the same  poise data shard  again to continue")
+        raise DataMismatch(f"{folder} is not finished: run the same  poise data shard  command to continue")
     if len(labels) != (count := index["pictures"].get(part)):
         raise DataMismatch(
-            f"{folder} has {len(labels)} {part} pictures, not the {count} that were packed: copy it again"
+            f"{folder} has {len(labels)} {part} images, not the {count} that were written: copy it again"
         )
     classes: tuple[str, ...] = index["classes"]
     if labels.max() >= len(classes):
-        raise DataMismatch(f"{folder} names {len(classes)} classes, and a picture is of class {labels.max()}")
+        raise DataMismatch(f"{folder} has {len(classes)} classes, but an image has class {labels.max()}")
     return classes
-
-
-LOG = logging.getLogger("poise")
-Progress = Callable[[str, int, int], None]
 
 
 def write_shards(
     source: Path, out: Path, pictures: int = 1000, progress: Progress = lambda what, done, total: None
 ) -> dict[str, int]:
-    """Shards of so many pictures each, of ImageNet's folders; {part: pictures}.
+    """Write ImageNet's folders as shards of `pictures` images each; returns {part: number of images}.
 
-    Files that cannot be read are left out and named. A run that stopped goes on where it was; a shard that does not
-    hold what the folders do is written again.
+    Files that cannot be read are skipped with a warning. If interrupted, the same call continues: it keeps complete
+    shards and writes those again that differ from the folders.
     """
     if pictures < 1:
         raise ValueError(f"pictures={pictures} must be at least 1")
     parts = {"train": Packed(imagenet_part(source, "train")), "val": Packed(imagenet_part(source, "val"))}
     if parts["train"].classes != parts["val"].classes:
-        raise DataMismatch(f"{source} has other classes in val than in train")
+        raise DataMismatch(f"{source} has different classes in train and val")
     classes, counts = parts["train"].classes, {}
     _claim(out, classes, pictures)
     for part, held in parts.items():
@@ -242,16 +239,16 @@ def write_shards(
 
 
 def _claim(out: Path, classes: tuple[str, ...], pictures: int) -> None:
-    """An empty folder, or one in which this very thing was begun."""
+    """Prepare the output folder: it must be empty, or hold an unfinished output of the same call."""
     out.mkdir(parents=True, exist_ok=True)
     sweep(out)
-    strange = [path.name for path in out.iterdir() if not is_part(path) and not _ours(path)]
+    strange = [path.name for path in out.iterdir() if not is_part(path) and not _is_output(path)]
     begun = read_index(out)
     if strange or (begun is None and any(out.glob("*.tar"))):
-        raise DataMismatch(f"{out} holds something else: choose an empty or a new folder")
+        raise DataMismatch(f"{out} contains other files: choose an empty or a new folder")
     if begun is not None and (begun["classes"], begun["each"]) != (classes, pictures):
         raise DataMismatch(
-            f"{out} holds shards of {begun['each']} pictures of {len(begun['classes'])} classes: choose another folder"
+            f"{out} has shards of {begun['each']} images of {len(begun['classes'])} classes: choose another folder"
         )
     if begun is None:
         _write_index(out, classes, pictures, None)
@@ -263,12 +260,12 @@ def _write_index(out: Path, classes: tuple[str, ...], each: int, counts: dict[st
         stream.write(json.dumps(index).encode())
 
 
-def _ours(path: Path) -> bool:
+def _is_output(path: Path) -> bool:
     return path.name == INDEX or (path.stem.startswith(("train-", "val-")) and path.suffix in (".tar", ".json"))
 
 
 def _remove_further(out: Path, part: str, count: int) -> None:
-    """Shards that an earlier source had more."""
+    """Remove the shards of an earlier, larger source from number `count` on."""
     for path in out.glob(f"{part}-*"):
         number = path.stem.removeprefix(f"{part}-")
         if number.isdigit() and int(number) >= count:
@@ -276,20 +273,20 @@ def _remove_further(out: Path, part: str, count: int) -> None:
 
 
 def _write(path: Path, held: Packed, indices: Sequence[int], first: int) -> int:
-    """One shard, and what it holds beside it; how many pictures that is."""
+    """Write a shard and its JSON file, unless they exist; returns the number of images."""
     if (there := _written(path, held, indices, first)) is not None:
         return there
     with new_file(path) as stream, tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for place, index in enumerate(indices):
             _add_example(tar, held, index, first + place)
-    shard = look_through(path)
+    shard = scan(path)
     with new_file(path.with_suffix(".json")) as stream:
         stream.write(shard.as_json())
     return len(shard.names)
 
 
 def _written(path: Path, held: Packed, indices: Sequence[int], first: int) -> int | None:
-    """How many pictures a whole shard of these has, if there is one: by their names, sizes and labels."""
+    """The number of images in an existing, complete shard of these names, sizes and labels; None if there is none."""
     if not (path.is_file() and path.with_suffix(".json").is_file()):
         return None
     expected = []
@@ -306,7 +303,7 @@ def _written(path: Path, held: Packed, indices: Sequence[int], first: int) -> in
 
 
 def _key(path: Path, number: int) -> tuple[str, str]:
-    """What both members of an example are called, and the picture."""
+    """The name of an example without its ending, and the name of its image."""
     key = f"{number:07d}-{path.stem.replace('.', '_')[:60]}"
     return key, f"{key}{path.suffix.lower()}"
 
@@ -317,7 +314,7 @@ def _add_example(tar: tarfile.TarFile, held: Packed, index: int, number: int) ->
     try:
         content = held.read(index)
     except OSError as error:
-        LOG.warning("%s cannot be read and is left out (%s)", path, error.strerror or error)
+        LOG.warning("skipping %s, which cannot be read (%s)", path, error.strerror or error)
         return
     _add(tar, picture, content)
     _add(tar, f"{key}.cls", str(int(held.labels[index])).encode())

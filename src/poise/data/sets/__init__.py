@@ -1,1 +1,1 @@
-"""The data sets: what they are, how to get them, and the cache that keeps them."""
+"""Data sets: the catalogue, how to get them, and the cache that stores them."""

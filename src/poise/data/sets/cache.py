@@ -1,14 +1,13 @@
-"""The cache: one folder per set, written whole or not at all, read as memory-mapped arrays.
+"""The cache of data sets: one folder per set, written atomically, read as memory-mapped arrays.
 
-    <root>/<set>/manifest.json   what is stored, by which way it came, the digest of each item
+    <root>/<set>/manifest.json   the items, their source, the digest of each
     <root>/<set>/train_x.npy     arrays; other items keep their own names
 
-The root is POISE_DATA, or `poise` in the platform's cache folder. A set is written into a folder beside its place and
-moved there in one step; a lock lets one process at a time get a set while others wait for it.
+The root is POISE_DATA, or `poise` in the platform's cache folder. A set is written to a temporary folder and renamed
+when it is complete. A lock lets one process at a time get a set while others wait.
 
-Arrays of .npy files: the header must announce what the file holds, to the byte.
-
-Numpy itself takes a longer file, and so reads a changed header as another array.
+Headers of .npy files must match the size of the file exactly: numpy accepts longer files, and so reads a changed header
+as another array.
 """
 
 from __future__ import annotations
@@ -34,55 +33,13 @@ from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
 from poise.io.files import regular
 
 LONGEST_HEADER = 2**16
-
-
-class _Header(NamedTuple):
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    order: Literal["C", "F"]
-    end: int
-
-
-def map_npy(path: Path) -> np.ndarray:
-    """The array of a file, memory-mapped and read-only; a ValueError says what is wrong with it."""
-    with regular(path).open("rb") as stream:
-        header = _read_header(stream.read(LONGEST_HEADER), os.fstat(stream.fileno()).st_size)
-        if 0 in header.shape:  # nothing to map
-            return np.zeros(header.shape, header.dtype)
-        return np.memmap(stream, header.dtype, "r", header.end, header.shape, header.order)
-
-
-def npy_from(data: bytes) -> np.ndarray:
-    """The array in these bytes, which it shares; a ValueError says what is wrong with them."""
-    header = _read_header(data[:LONGEST_HEADER], len(data))
-    values = np.frombuffer(data, header.dtype, math.prod(header.shape), header.end)
-    return values.reshape(header.shape, order=header.order)
-
-
-def _read_header(start: bytes, size: int) -> _Header:
-    """Of a file of that size."""
-    stream = io.BytesIO(start)
-    try:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
-        announced = math.prod(shape) * dtype.itemsize
-    except Exception:  # whatever a damaged header makes numpy raise
-        raise ValueError("its header is damaged") from None
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects, not numbers")
-    if min(shape, default=0) < 0 or announced != size - stream.tell():
-        raise ValueError(f"it announces {dtype} {shape} and holds {size - stream.tell()} bytes, not {announced}")
-    return _Header(dtype, shape, "F" if fortran else "C", stream.tell())
-
-
 Item: TypeAlias = "np.ndarray | bytes"
 _POLL = 0.1  # seconds between two attempts to lock a set
-_COMPARED: set[tuple[Path, int]] = set()  # files, and when they were changed last
+_COMPARED: set[tuple[Path, int]] = set()  # verified files, with their modification times
 
 
 def root() -> Path:
-    """Where data live on this machine."""
+    """The folder of the cache."""
     if place := os.environ.get("POISE_DATA"):
         try:
             return given(place)
@@ -96,7 +53,7 @@ def root() -> Path:
 
 
 def manifest_of(name: str) -> dict[str, Any] | None:
-    """What is stored of a set; None if nothing is, or if something of it is missing, cut or damaged."""
+    """The manifest of a set; None if the set is missing, incomplete or damaged."""
     try:
         manifest: dict[str, Any] = json.loads(regular(root() / name / "manifest.json").read_text())
         sound = isinstance(manifest["way"], str) and isinstance(manifest["digests"], dict)
@@ -114,7 +71,7 @@ def store(
     require: Callable[[Path], None] | None = None,
     **facts: Any,
 ) -> None:
-    """Write a set, prove every item by its digest and all by what they `require`, put it in its place in one step."""
+    """Write a set, verify the digests of its items and call `require` on the folder, then move it to its place."""
     with writing(root()):
         root().mkdir(parents=True, exist_ok=True)
         folder = scratch(name)
@@ -139,14 +96,14 @@ def store(
 
 
 def scratch(name: str, use: Literal["", "-package"] = "") -> Path:
-    """An empty folder beside the set's place, under its lock."""
+    """Create an empty folder beside the set's place; call it while holding the set's lock."""
     folder = Path(tempfile.mkdtemp(prefix=f".{name}{use}@", dir=root()))
     folder.chmod(0o755)
     return folder
 
 
 def load(name: str, item: str) -> np.ndarray:
-    """One array of a stored set, memory-mapped and read-only; a process compares it once with what was stored."""
+    """One array of a stored set, memory-mapped and read-only. Its digest is verified once per process."""
     array, path = _opened(name, item), root() / name / f"{item}.npy"
     _compare_once(name, item, path, lambda: array)
     return array
@@ -165,18 +122,18 @@ def _opened(name: str, item: str) -> np.ndarray:
 
 
 def path_of(name: str, item: str) -> Path:
-    """The file of one item of a stored set; a process compares it once with what was stored."""
+    """The file of one item of a stored set. Its digest is verified once per process."""
     path = _file(name, item)
     _compare_once(name, item, path, path.read_bytes)
     return path
 
 
 def content_of(path: Path) -> bytes:
-    """The bytes of a file; where it lies in a stored set, they are what was stored."""
+    """The bytes of a file; if it is in a stored set, its digest is verified."""
     content, home = regular(path).read_bytes(), root().resolve()
     if path.resolve().is_relative_to(home):
         name, *inside = path.resolve().relative_to(home).parts
-        if (home / name / "manifest.json").exists():  # a set in the making has none
+        if (home / name / "manifest.json").exists():  # an unfinished set has none
             _compare(name, "/".join(inside), content)
     return content
 
@@ -192,7 +149,7 @@ def _compare(name: str, item: str, value: Item) -> None:
     if manifest is None:
         raise _not_whole(name)
     if manifest["digests"].get(item) != digest(value):
-        raise DataMismatch(f"{item} of {name} is not what was stored: get it with  poise data get {name} --again")
+        raise DataMismatch(f"{item} of {name} has changed on disk: get it with  poise data get {name} --again")
 
 
 def _file(name: str, item: str) -> Path:
@@ -203,7 +160,7 @@ def _file(name: str, item: str) -> Path:
 
 
 def verify(name: str, expected: dict[str, str]) -> None:
-    """Digest every item of a stored set again: against `expected`, where that is silent against what was stored."""
+    """Verify every item of a stored set against `expected`, or if that has no digest, against the manifest."""
     if not (root() / name).exists():
         raise DataNotFound(f"{name} is not in {root()}: get it with  poise data get {name}")
     manifest = manifest_of(name)
@@ -247,16 +204,16 @@ def lock(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None
 
 @contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """A disk that is full, read-only or forbidden gets a sentence."""
+    """Turn the OSError of a disk that is full, read-only or forbidden into a CacheError with a remedy."""
     reasons = {
         errno.ENOSPC: "is full: free some space, or set POISE_DATA to another folder",
         errno.EDQUOT: "is over its quota: free some space, or set POISE_DATA to another folder",
-        errno.EROFS: "is read-only: set POISE_DATA to a folder that can be written",
-        errno.EACCES: "may not be written: set POISE_DATA to a folder of your own",
-        errno.EPERM: "may not be written: set POISE_DATA to a folder of your own",
+        errno.EROFS: "is read-only: set POISE_DATA to a writable folder",
+        errno.EACCES: "is not writable: set POISE_DATA to a folder of your own",
+        errno.EPERM: "is not writable: set POISE_DATA to a folder of your own",
         errno.ENOTDIR: "is not a folder: set POISE_DATA to one",
         errno.EEXIST: "is not a folder: set POISE_DATA to one",
-        errno.ENOENT: "cannot be made: set POISE_DATA to a folder that can",
+        errno.ENOENT: "cannot be created: set POISE_DATA to another folder",
     }
     try:
         yield
@@ -274,7 +231,7 @@ def _write(folder: Path, item: str, value: Item) -> None:
         if isinstance(value, np.ndarray):
             value = np.ascontiguousarray(value)
             np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(value))
-            out.write(value.data)  # not numpy's tofile, which does not say that the disk is full
+            out.write(value.data)  # not numpy's tofile, whose error does not say that the disk is full
         else:
             out.write(value)
 
@@ -284,16 +241,16 @@ def _absent(name: str, item: str) -> DataNotFound:
 
 
 def _not_whole(name: str) -> DataMismatch:
-    return DataMismatch(f"{name} is not whole in {root()}: get it with  poise data get {name} --again")
+    return DataMismatch(f"{name} is incomplete in {root()}: get it with  poise data get {name} --again")
 
 
 def _prove(name: str, item: str, got: str, expected: dict[str, str]) -> None:
     if item in expected and got != expected[item]:
-        raise DataMismatch(f"{item} of {name} is not the right one: expected sha256 {expected[item]}, got {got}")
+        raise DataMismatch(f"{item} of {name} has the wrong content: expected sha256 {expected[item]}, got {got}")
 
 
 def _put(folder: Path, place: Path) -> None:
-    """Move a finished folder to its place; an older one there makes room first."""
+    """Move a finished folder to its place, replacing an older one."""
     if place.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{place.name}-old-", dir=place.parent))
         place.rename(old / "set")
@@ -304,7 +261,7 @@ def _put(folder: Path, place: Path) -> None:
 
 
 def _mend(name: str) -> None:
-    """Undo what a killed process left: the older set goes back if nothing took its place, half-written folders go."""
+    """Clean up after a killed process: restore the older set if it was not replaced, remove unfinished folders."""
     for old in root().glob(f".{name}-old-*"):
         if (old / "set").exists() and not (root() / name).exists():
             (old / "set").rename(root() / name)
@@ -314,12 +271,12 @@ def _mend(name: str) -> None:
 
 
 def leftovers(name: str) -> list[Path]:
-    """Folders in which a process works on a set, or worked when it was killed."""
+    """The temporary folders of a set, of running or killed processes."""
     return [path for kind in ("@", "-package@", "-old-") for path in root().glob(f".{name}{kind}*")]
 
 
 def given(path: Path | str) -> Path:
-    """A path as a user writes it, with its ~; one that cannot be is told apart from one where nothing is."""
+    """A path as given by a user, with ~ expanded; raises DataNotFound for a string that cannot be a path."""
     try:
         if str(path) == "":
             raise ValueError("it is empty")
@@ -329,3 +286,43 @@ def given(path: Path | str) -> Path:
         reason = getattr(error, "strerror", None) or str(error).rstrip(".")
         raise DataNotFound(f"{str(path)[:60]!r} cannot be used as a path: {reason}") from None
     return place
+
+
+def map_npy(path: Path) -> np.ndarray:
+    """Map the array of a file into memory, read-only; raises ValueError for a damaged file."""
+    with regular(path).open("rb") as stream:
+        header = _read_header(stream.read(LONGEST_HEADER), os.fstat(stream.fileno()).st_size)
+        if 0 in header.shape:  # an empty array cannot be mapped
+            return np.zeros(header.shape, header.dtype)
+        return np.memmap(stream, header.dtype, "r", header.end, header.shape, header.order)
+
+
+def npy_from(data: bytes) -> np.ndarray:
+    """The array in these bytes, which it shares; raises ValueError for damaged bytes."""
+    header = _read_header(data[:LONGEST_HEADER], len(data))
+    values = np.frombuffer(data, header.dtype, math.prod(header.shape), header.end)
+    return values.reshape(header.shape, order=header.order)
+
+
+class _Header(NamedTuple):
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    end: int
+
+
+def _read_header(start: bytes, size: int) -> _Header:
+    """Read the header of a file of `size` bytes."""
+    stream = io.BytesIO(start)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
+        announced = math.prod(shape) * dtype.itemsize
+    except Exception:  # numpy may raise anything for a damaged header
+        raise ValueError("its header is damaged") from None
+    if dtype.hasobject:
+        raise ValueError("it contains Python objects, not numbers")
+    if min(shape, default=0) < 0 or announced != size - stream.tell():
+        raise ValueError(f"{dtype} {shape} needs {announced} bytes, but the file has {size - stream.tell()}")
+    return _Header(dtype, shape, "F" if fortran else "C", stream.tell())

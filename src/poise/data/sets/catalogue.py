@@ -1,11 +1,7 @@
-"""The catalogue: every set of the paper, where it comes from, how it is read, and how it is proved.
+"""The catalogue: every data set of the paper, with its sources, readers, digests and class names.
 
-A digest is the sha256 of an array's bytes (uint8, C order), or of a file's bytes. CIFAR-100 is found in two orders and
-is stored in a third, which depends on the images alone; so are its digests.
-
-What the classes of a set are called, in the order of its labels.
-
-What a set of the catalogue is, and the readers that turn its files into items.
+A digest is the sha256 of an array's bytes (uint8, C order), or of a file's bytes. CIFAR-100 exists in two orders; it is
+stored in a third, which depends on the images only, and its digests are those of that order.
 """
 
 from __future__ import annotations
@@ -62,11 +58,11 @@ Reader: TypeAlias = Callable[[Files], Iterator[tuple[str, Item]]]
 
 @dataclass(frozen=True)
 class DataSet:
-    """One set: `read` turns files in any known layout into items, and `digests` prove them.
+    """A data set: `read` turns files in any known layout into items, and `digests` verify them.
 
-    md5      that of the official archive, where no digests of what is in it are known.
-    folders  what the folders are called in which the set is found beside others.
-    require  what else must hold of the stored folder, where not all of it has a digest.
+    md5      of the official archive, if no digests of its contents are known.
+    folders  usual names of the set's folder, to find it among other sets.
+    require  a further check of the stored folder, if not all of its items have digests.
     """
 
     name: str
@@ -83,7 +79,7 @@ class DataSet:
 
     @property
     def most(self) -> int:
-        """No file of it has more bytes, as it comes or as it is stored, nor of a version that was made anew."""
+        """The limit in bytes for a downloaded or stored file, with room for new versions."""
         return (2 * self.megabytes + 16) * 2**20
 
     @property
@@ -95,7 +91,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class FolderSet:
-    """A set that stays in a folder of the user's: `look` checks its layout and counts."""
+    """A data set that stays in the user's folder: `look` checks its layout and returns counts."""
 
     name: str
     about: str
@@ -105,7 +101,7 @@ class FolderSet:
 
 
 def images(*layouts: Layout, canonical: bool = False) -> Reader:
-    """The arrays of the first layout that fits."""
+    """A reader that returns the arrays of the first layout that matches."""
 
     def read(files: Files) -> Iterator[tuple[str, Item]]:
         for layout in layouts:
@@ -121,16 +117,16 @@ def images(*layouts: Layout, canonical: bool = False) -> Reader:
 
 
 def _require_pictures(arrays: dict[str, np.ndarray]) -> None:
-    """Bytes can be right and shapes wrong: every part must be pictures with one label each."""
+    """Check types and shapes, which digests do not cover: every part must be images with one label each."""
     for part in ("train", "test"):
         x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
         right = x.dtype == y.dtype == np.uint8 and x.shape[1:] in ((28, 28), (32, 32, 3)) and y.shape == (len(x),)
         if not right:
-            raise DataMismatch(f"{part} has {x.dtype} {x.shape} and {y.dtype} {y.shape}, not pictures and labels")
+            raise DataMismatch(f"{part} has {x.dtype} {x.shape} and {y.dtype} {y.shape}, not images and labels")
 
 
 def named_files(wanted: dict[str, tuple[str, ...]], optional: dict[str, tuple[str, ...]] | None = None) -> Reader:
-    """Files as they are: {name in the cache: endings of the name in the source}."""
+    """A reader that copies files: {name in the cache: endings of the name in the source}."""
 
     def read(files: Files) -> Iterator[tuple[str, Item]]:
         for name, ends in wanted.items():
@@ -147,12 +143,12 @@ def named_files(wanted: dict[str, tuple[str, ...]], optional: dict[str, tuple[st
 
 
 def corrupted(num_classes: int, num_images: int = 10_000) -> Reader:
-    """One array of 5 x 10,000 pictures per corruption, severity-major, no two alike, and the labels."""
+    """A reader of one array of 5 x 10,000 images per corruption, severity-major and all different, and the labels."""
     count = len(SEVERITIES) * num_images
 
     def read(files: Files) -> Iterator[tuple[str, Item]]:
         if made := first(files, "corruption.json"):
-            raise DataMismatch(f"{made} says that these were made by  poise corrupt: they are not the published files")
+            raise DataMismatch(f"these files were made by  poise corrupt ({made}): they are not the published ones")
         found = {item: first(files, f"{item}.npy") for item in ("labels", *CORRUPTIONS)}
         _require_all([item for item, name in found.items() if name is not None], files)
         seen: dict[bytes, str] = {}
@@ -167,14 +163,14 @@ def corrupted(num_classes: int, num_images: int = 10_000) -> Reader:
             else:
                 twin = seen.setdefault(sha256(array.tobytes()).digest(), item)
                 if twin != item:
-                    raise DataMismatch(f"{name} holds the pictures of {twin}.npy: one of them is a copy")
+                    raise DataMismatch(f"{name} has the same images as {twin}.npy: one of them is a copy")
             yield item, array
 
     return read
 
 
 def all_corruptions(folder: Path) -> None:
-    """All of them are there, and the labels."""
+    """Raise DataMismatch unless a folder has the labels and all corruptions."""
     _require_all([path.stem for path in folder.glob("*.npy")], Folder(folder))
 
 

