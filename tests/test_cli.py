@@ -124,7 +124,7 @@ def test_check_names_what_is_wrong(tmp_path: Path, monkeypatch) -> None:
     assert poise(monkeypatch, "data", "get", "mnist", "--from", str(folder)) == 0
     (tmp_path / "cache" / "mnist" / "test_y.npy").write_bytes(b"")
     sentence = str(poise(monkeypatch, "data", "check", "mnist"))
-    assert "mnist is not whole" in sentence and sentence.endswith("poise data get mnist --again")
+    assert "mnist is incomplete" in sentence and sentence.endswith("poise data get mnist --again")
 
 
 @pytest.mark.parametrize(

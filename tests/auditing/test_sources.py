@@ -139,7 +139,7 @@ def test_a_checkpoint_that_is_not_what_was_written_is_refused(tmp_path: Path) ->
     file.write_bytes(whole)
     facts = file.with_suffix(".json")
     facts.write_text(facts.read_text().replace('"epoch": 3', '"epoch": 4'))
-    with pytest.raises(AuditError, match=r"its content is not that of its checksum"):
+    with pytest.raises(AuditError, match=r"its checksum does not match its content"):
         model(str(tmp_path), network=network)
 
 
