@@ -352,11 +352,11 @@ def test_a_folder_without_experiments_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_a_run_that_a_process_is_at_stays(tmp_path: Path) -> None:
-    from poise.io.locks import busy
+    from poise.io.locks import try_lock
 
     home = mnist(tmp_path, seeds=2)
     path = path_of(home, "XE", 1)
-    with busy(path.parent):
+    with try_lock(path.parent):
         (done,) = pack(home)
     assert done.documents == 5 and path.exists() and len(load(home)[0].records) == 6
 
