@@ -10,6 +10,7 @@ Pictures of 28 x 28 without colour fit the network below; put yours into Build.
 
 import os
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,12 @@ from poise.recipes import Adam, Build, Column, Examples, Experiment, Method, Pla
 class Photos:
     """A task is made by calling this; its fields are part of the recipe, so they decide which runs belong together.
 
-    sigma  of the noise that the last column adds to the test pictures, from 0 to 1.
+    digest  of the file, so that other pictures under the same name are another recipe.
+    sigma   of the noise that the last column adds to the test pictures, from 0 to 1.
     """
 
     path: str
+    digest: str
     classes: int
     sigma: float = 0.2
 
@@ -49,13 +52,13 @@ class Photos:
 DATA = Path(os.environ.get("DATA", "photos.npz"))
 CLASSES = 10
 with np.load(DATA) as arrays:
-    STEPS = 2 * len(arrays["train_y"]) // 128  # two epochs without contrast; then its weight grows for two more
-WEIGHT = poise.Ramp(1e-2, start=STEPS, length=STEPS)
+    EPOCH = 9 * len(arrays["train_y"]) // 10 // 128  # steps
+WEIGHT = poise.Ramp(1e-2, start=2 * EPOCH, length=2 * EPOCH)  # no contrast for two epochs, then two of growing
 NOISE, CONTRAST = poise.Gaussian(sigma=0.3), poise.InfoNCE(temperature=0.1)
 EXPERIMENT = Experiment(
     name="photos",
     title="Photos",
-    task=Photos(str(DATA), CLASSES),
+    task=Photos(str(DATA), sha256(DATA.read_bytes()).hexdigest()[:12], CLASSES),
     network=Build(poise.LeNet, num_classes=CLASSES),
     plan=Plan(epochs=10, batch_size=128, optimizer=Adam(), learning_rate=poise.Constant(1e-3)),
     methods=(

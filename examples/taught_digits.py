@@ -11,9 +11,9 @@ from pathlib import Path
 
 import poise
 from poise.features.utility import Utility
+from poise.recipes import Method
 from poise.recipes.synthetic_mnist.ablation import EXPERIMENT as ABLATION
 from poise.recipes.synthetic_mnist.table_1 import fcl, rising
-from poise.running.experiment import Method
 from poise.training.checkpoint import newest, weights_of
 
 RUN = Path(__file__).parents[1] / "results" / "synthetic-mnist" / "xe" / "seed-00"

@@ -2,13 +2,14 @@
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from fake_records import RECIPE, cifar, mnist, mnist_record, path_of
 
 from poise.io.json_files import RecordError, write_json
-from poise.records.schema import Record, load, read_record, write_record
+from poise.records.schema import Record, load, read_experiment, read_record, write_record
 
 
 def change(path: Path, **facts: object) -> Path:
@@ -241,3 +242,13 @@ def test_a_task_that_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         recipe = f"Recipe(task=<mine.Task object at {at}>, network=LeNet(), method=Method(name='{method}'))"
         write_record(home / method / "seed-00" / "record.json", Record("x", method, 0, recipe, {"a": 0.5}))
     refused(home, "task: <mine.Task object at 2>, <mine.Task object at 1> (not Python: cannot be compared)")
+
+
+def test_every_field_of_a_column_is_read_back(tmp_path: Path) -> None:
+    mnist(tmp_path)
+    path = tmp_path / "synthetic-mnist" / "experiment.json"
+    column = {"name": "relative error", "of": ["BAL"], "classes": [1, 2], "errors": [0.5]}
+    content = {**json.loads(path.read_text()), "columns": [column]}
+    path.write_text(json.dumps({name: value for name, value in content.items() if name != "checksum"} | {"version": 1}))
+    (read,) = read_experiment(path).columns
+    assert asdict(read) == {**column, "of": ("BAL",), "classes": (1, 2), "errors": (0.5,)} and read.lower_is_better

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from json import dumps
+from linecache import getline
 from pathlib import Path
+from traceback import walk_tb
 from typing import Annotated, Any
 
 import typer
@@ -33,6 +35,8 @@ from poise.cli.options import (
     usage,
 )
 from poise.cli.progress import bars
+
+_HOME = Path(__file__).parents[1]
 
 Out = Annotated[Path, typer.Option(help="The folder for all runs.")]
 Methods = Annotated[
@@ -187,6 +191,10 @@ def _run(
         sys.exit(f"poise: {error}")
     except OSError as error:
         sys.exit(f"poise: {describe_os_error(error, out)}")
+    except (TypeError, ValueError) as error:
+        if not _is_refusal(error):
+            raise
+        sys.exit(f"poise: {error}")
     except BaseException:  # including Ctrl-C, which may reach this process only
         _stop_helpers(helpers)
         raise
@@ -200,6 +208,13 @@ def _run(
         )
         if options["keep_models"]:
             warn_missing_weights([record for records in done.values() for record in records])
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a check of Poise raised the error, of data for example. Errors of other code keep their traceback."""
+    *_, (frame, line) = walk_tb(error.__traceback__)
+    file = frame.f_code.co_filename
+    return Path(file).is_relative_to(_HOME) and getline(file, line).lstrip().startswith("raise ")
 
 
 def _choose_runner(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[Any, Any], dict[Any, list[Path]]]:

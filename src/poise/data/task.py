@@ -27,8 +27,24 @@ class Examples:
     x: np.ndarray | Tensor
     y: np.ndarray | Tensor
 
+    def __post_init__(self) -> None:
+        x, y = _described(self.x), _described(self.y)
+        images, words = self.x.ndim in (3, 4) and "uint8" in x, self.x.ndim == 2 and "int32" in x
+        if not images and not words:
+            raise ValueError(
+                f"x is {x}: give uint8 images [N, H, W] or [N, H, W, C] (0 to 255), or int32 word pieces [N, T]"
+            )
+        if self.y.ndim != 1 or "int" not in y:
+            raise ValueError(f"y is {y}: give one whole number per example [N]")
+        if len(self.x) != len(self.y):
+            raise ValueError(f"y has {len(self.y)} labels for {len(self.x)} examples")
+
     def __len__(self) -> int:
         return len(self.y)
+
+
+def _described(values: np.ndarray | Tensor) -> str:
+    return f"{str(values.dtype).removeprefix('torch.')} {list(values.shape)}"
 
 
 Make: TypeAlias = "Callable[[torch.device], Examples | Pictures]"  # makes a set for the device that tests it
@@ -50,3 +66,15 @@ class Task:
     num_classes: int
     validations: dict[str, Make] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, examples in (("train", self.train), ("validation", self.validation)):
+            if isinstance(examples, Examples):
+                require_labels(name, examples, self.num_classes)
+
+
+def require_labels(name: str, examples: Examples, num_classes: int) -> None:
+    """Raise ValueError unless all labels are below the number of classes."""
+    if len(examples) and not 0 <= int(examples.y.min()) <= int(examples.y.max()) < num_classes:
+        low, high = int(examples.y.min()), int(examples.y.max())
+        raise ValueError(f"{name} has labels from {low} to {high}: number the {num_classes} classes from 0")

@@ -49,7 +49,7 @@ def from_file(path: Path) -> Experiment:
     """Run a user's Python file and return its EXPERIMENT."""
     found = value_of(path, "EXPERIMENT")
     if not isinstance(found, Experiment):
-        raise ValueError(f"{path} must define EXPERIMENT, a poise.running.experiment.Experiment")
+        raise ValueError(f"{path} must define EXPERIMENT, a poise.recipes.Experiment")
     return found
 
 
@@ -57,7 +57,7 @@ def sweep_from_file(path: Path) -> Sweep:
     """Run a user's Python file and return its SWEEP."""
     found = value_of(path, "SWEEP")
     if not isinstance(found, Sweep):
-        raise ValueError(f"{path} must define SWEEP, a poise.running.sweep.Sweep")
+        raise ValueError(f"{path} must define SWEEP, a poise.recipes.Sweep")
     return found
 
 

@@ -30,6 +30,10 @@ class Column:
     classes: tuple[int, ...] = ()
     errors: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.errors and len(self.errors) != len(self.of):
+            raise ValueError(f"errors={self.errors} must have one error for each of {self.of}")
+
     @property
     def lower_is_better(self) -> bool:
         return bool(self.errors)

@@ -220,7 +220,10 @@ def _experiment(content: dict[str, Any]) -> StoredExperiment:
 
 
 def _columns(found: list[Mapping[str, Any]]) -> tuple[Column, ...]:
-    return tuple(Column(each["name"], tuple(each["of"]), tuple(each.get("classes") or ())) for each in found)
+    return tuple(
+        Column(each["name"], tuple(each["of"]), tuple(each.get("classes") or ()), tuple(each.get("errors") or ()))
+        for each in found
+    )
 
 
 def _published(cell: Mapping[str, Any]) -> Published:

@@ -50,6 +50,10 @@ def positive(value: Any) -> str:
     return "" if _is_number(value) and 0 <= value <= _MOST else "a number of 0 or more"
 
 
+def above_zero(value: Any) -> str:
+    return "" if _is_number(value) and 0 < value <= _MOST else "a number above 0"
+
+
 def whole(value: Any) -> str:
     fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
     return "" if fits else "a whole number of 0 or more"
@@ -90,7 +94,7 @@ RECORD = Fields(
     | {"peak_memory": whole, "versions": Named(words), "origins": Named(words), "damaged": Named(words)}
     | dict.fromkeys(("commit", "version_of_poise", "device", "engine", "started", "finished"), words),
 )
-_COLUMN = Fields({"name": word, "of": [word]}, {"classes": [whole]})
+_COLUMN = Fields({"name": word, "of": [word]}, {"classes": [whole], "errors": [above_zero]})
 EXPERIMENT = Fields(
     {"name": word, "columns": [_COLUMN], "methods": [word]},
     {"title": words, "groups": [[word]], "details": Named([_COLUMN]), "overlaps": Named([word])}

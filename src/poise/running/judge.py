@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from poise.data.loading.resident import DeviceLoader, Loader, on_device
 from poise.data.loading.sentences import TokenLoader, tokens_of
 from poise.data.loading.streamed import Pictures, StreamLoader
-from poise.data.task import Examples, Task
+from poise.data.task import Examples, Task, require_labels
 from poise.distributed import rank, share, sum_over_processes, union, world_size
 from poise.errors import DataMismatch, out_of_time
 from poise.evaluation.accuracy import count_batches, count_right
@@ -141,6 +141,7 @@ class Judge:
 
     def _count(self, model: nn.Module, examples: Examples | Pictures) -> Tensor:
         if isinstance(examples, Examples):
+            require_labels("a test set", examples, self.task.num_classes)
             return self._counts(model, *self._placed(examples))
         bfloat16 = self.experiment.plan.precision == "bfloat16"
         batches = examples.in_order(self.device, rank(), world_size())
