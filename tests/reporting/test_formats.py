@@ -10,10 +10,11 @@ import pytest
 from fake_records import cifar, mnist, path_of
 
 from poise.records.schema import Published, load
+from poise.reporting import formats
 from poise.reporting.formats import FORMATS, text
 from poise.reporting.rounding import arrow, interval, number, probability, spread
 from poise.reporting.statistics import Difference, Summary
-from poise.reporting.tables import Table, differences_grid, tables_of
+from poise.reporting.tables import Grid, Mark, Table, differences_grid, tables_of
 
 
 @pytest.fixture
@@ -155,3 +156,10 @@ def test_a_cell_with_fewer_seeds_says_so(tmp_path: Path) -> None:
     path.write_text(json.dumps({**held, "scores": {"BAL": 0.9}, "classes": {}}))
     shown = text(tables_of(load(folder)[0]))
     assert shown.count("(5 seeds)") == 3
+
+
+def test_words_stay_words_in_markdown_and_latex() -> None:
+    assert formats._latex_grid(Grid([("method", 1)], [""], [[Mark(" [2em]x")]], frozenset())).count("{} [2em]x") == 1
+    for words in ("![p](http://x/p.png)", "[a](javascript:x)", "`c`", "&lt;", "~~s~~"):
+        assert "\\" in formats._cell(words), words
+    assert formats._no_formula("\n=1+1") == "'\n=1+1" and formats._no_formula(" x") == " x"

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
@@ -308,3 +310,22 @@ def test_a_missing_optuna_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(SystemExit) as end:
         cli.run()
     assert end.value.code == 'poise: optuna is missing: pip install ".[sweep]" in a clone of Poise'
+
+
+def test_a_trial_that_ends_while_its_folder_is_waited_for_is_not_taken(tmp_path: Path, monkeypatch) -> None:
+    one = search(tmp_path)
+    one._describe()
+    study = search_module._study(one.folder / "journal.log", one._study_name, one.sampler, one.sweep.labels())
+    with ExitStack() as locks:
+        number, _ = one._next(study, locks)
+    lock = search_module.try_lock
+
+    @contextmanager
+    def slow(folder: Path) -> Iterator[bool]:
+        search_module._tell(study, number, 0.5)
+        with lock(folder) as locked:
+            yield locked
+
+    monkeypatch.setattr(search_module, "try_lock", slow)
+    with ExitStack() as locks:
+        assert one._next(study, locks)[0] != number

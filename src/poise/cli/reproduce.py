@@ -168,7 +168,6 @@ def _run(
     options: dict[str, Any],
 ) -> None:
     from poise.distributed import rank, start, stop
-    from poise.errors import DataError, TrainingError
     from poise.running.runner import Runner
 
     with usage("--method"):
@@ -187,15 +186,9 @@ def _run(
             if helpers:
                 _wait(helpers)  # then run what they left unfinished
                 done = run(methods, seeds)
-    except (TrainingError, DataError, ModuleNotFoundError) as error:
-        sys.exit(f"poise: {error}")
-    except OSError as error:
-        sys.exit(f"poise: {describe_os_error(error, out)}")
-    except (TypeError, ValueError) as error:
-        if not _is_refusal(error):
-            raise
-        sys.exit(f"poise: {error}")
-    except BaseException:  # including Ctrl-C, which may reach this process only
+    except BaseException as error:  # including Ctrl-C, which may reach this process only
+        if sentence := _sentence_of(error, out):
+            sys.exit(f"poise: {sentence}")
         _stop_helpers(helpers)
         raise
     finally:
@@ -210,7 +203,17 @@ def _run(
             warn_missing_weights([record for records in done.values() for record in records])
 
 
-def _is_refusal(error: Exception) -> bool:
+def _sentence_of(error: BaseException, out: Path) -> str:
+    """What to say of an error; empty if its traceback says more."""
+    from poise.errors import DataError, TrainingError
+
+    if isinstance(error, OSError) and not isinstance(error, DataError):
+        return describe_os_error(error, out)
+    known = isinstance(error, TrainingError | DataError | ModuleNotFoundError)
+    return str(error) if known or (isinstance(error, TypeError | ValueError) and _is_refusal(error)) else ""
+
+
+def _is_refusal(error: BaseException) -> bool:
     """Whether a check of Poise raised the error, of data for example. Errors of other code keep their traceback."""
     *_, (frame, line) = walk_tb(error.__traceback__)
     file = frame.f_code.co_filename

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from poise.errors import RecordError as RecordError
-from poise.io.files import new_file
+from poise.io.files import new_file, regular
 from poise.io.packs import place_of, text_of
 
 CHECKSUM = "checksum"
@@ -57,6 +57,8 @@ def write_json(path: Path, content: Mapping[str, Any], indent: int | None = 1) -
     """Atomically, with its folder; numbers that are not finite are a ValueError."""
     words = json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():  # a pipe or a device would be written to
+        regular(path)
     write_whole(path, words)
 
 

@@ -26,6 +26,7 @@ from poise.io.json_files import is_proved
 from poise.io.locks import held, wait_lock_alone
 from poise.io.packs import HOMES, MOST, MOST_PER_LINE, PACK, is_name, packs_line, read_pack
 from poise.records.schema import EXPERIMENT, RECORD
+from poise.records.shapes import fault_of
 from poise.records.sweeps import SWEEP, TRIAL
 
 _APART = ("fleets", "figures")  # folders of an experiment that hold no runs
@@ -124,6 +125,8 @@ def _read(path: Path) -> _Loose | None:
     try:
         content = json.loads(data.decode(), object_pairs_hook=_object)
         whole = isinstance(content, dict) and is_proved(content)
+        if whole and path.name == RECORD and fault_of(content):
+            return None
     except (ValueError, RecursionError):
         return None
     return _Loose(path, sha256(data).digest(), json.dumps(content).encode()) if whole else None

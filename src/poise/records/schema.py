@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from poise.io.json_files import RecordError, read_json, remedy, write_proved
-from poise.io.packs import documents
+from poise.io.packs import documents, place_of
 from poise.records import shapes
 from poise.records.columns import Column, Counts
 from poise.records.recipe_text import common_differences, differences
@@ -170,7 +170,9 @@ def _results(home: Path, homes: list[Path]) -> Results:
         record = record_at(path, experiment.name)
         twin = sources.setdefault((record.method, record.seed), path)
         if twin != path:
-            raise RecordError(f"{twin} and {path} are both seed {record.seed} of {record.method}: remove one")
+            raise RecordError(
+                f"{place_of(twin)} and {place_of(path)} are both seed {record.seed} of {record.method}: remove one"
+            )
         _same_recipe(*first.setdefault(record.method, (path, record)), path, record)
         _same_surroundings(*next(iter(first.values())), path, record)
         runs.setdefault(record.method, {})[record.seed] = record
@@ -194,7 +196,7 @@ def _same_surroundings(first: Path, one: Record, path: Path, other: Record) -> N
 
 def _require(path: Path, kind: str, fault: str) -> None:
     if fault:
-        raise RecordError(f"{path} is not a Poise {kind}: its {fault}{remedy(kind)}")
+        raise RecordError(f"{place_of(path)} is not a Poise {kind}: its {fault}{remedy(kind)}")
 
 
 def _experiment(content: dict[str, Any]) -> StoredExperiment:

@@ -60,7 +60,11 @@ def whole(value: Any) -> str:
 
 
 def word(value: Any) -> str:
-    return "" if isinstance(value, str) and value else "a word"
+    return "" if isinstance(value, str) and value and not line(value) else "a word"
+
+
+def line(value: Any) -> str:
+    return "" if isinstance(value, str) and not set("\n\r\t") & set(value) else "a text on one line"
 
 
 def words(value: Any) -> str:
@@ -97,7 +101,7 @@ RECORD = Fields(
 _COLUMN = Fields({"name": word, "of": [word]}, {"classes": [whole], "errors": [above_zero]})
 EXPERIMENT = Fields(
     {"name": word, "columns": [_COLUMN], "methods": [word]},
-    {"title": words, "groups": [[word]], "details": Named([_COLUMN]), "overlaps": Named([word])}
+    {"title": line, "groups": [[word]], "details": Named([_COLUMN]), "overlaps": Named([word])}
     | {"paper": Named(Named(Fields({"mean": number}, {"std": positive}))), "rare_classes": [whole]}
     | {"class_names": [label], "frontier": [word], "reference": words},
 )

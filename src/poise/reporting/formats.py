@@ -94,7 +94,9 @@ def _star(mark: Mark) -> str:
     return f"{mark.text} *" if mark.bold else mark.text
 
 
-_MARKDOWN = re.compile(r"[\\|*]|<(?=[A-Za-z/!])|(?<![^\W_])_|_(?![^\W_])")  # what Markdown would interpret
+_MARKDOWN = re.compile(
+    r"[\\|*`~]|\](?=[(\[])|&(?=#?\w+;)|<(?=[A-Za-z/!])|(?<![^\W_])_|_(?![^\W_])"
+)  # what Markdown would interpret
 _LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "\\": r"\textbackslash{}"}
 _LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "±": r"$\pm$"}  # noqa: RUF001
 _LATEX |= {"↑": r"$\uparrow$", "↓": r"$\downarrow$", "<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$"}  # noqa: RUF001
@@ -122,7 +124,7 @@ def as_csv(tables: Sequence[Table]) -> str:
 
 def _no_formula(value: Any) -> Any:
     """Prefix text that a spreadsheet would evaluate with an apostrophe."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    return f"'{value}" if isinstance(value, str) and value.lstrip().startswith(("=", "+", "-", "@")) else value
 
 
 def as_json(tables: Sequence[Table]) -> str:
@@ -179,7 +181,7 @@ def _latex_grid(grid: Grid) -> str:
         lines += [r"\midrule"] if number in grid.rules else []
         cells = [rf"\textbf{{{_tex(mark.text)}}}" if mark.bold else _tex(mark.text) for mark in row]
         # At the start of a row, LaTeX would read [ and * as arguments of the preceding \\.
-        start = "{}" if cells[0].startswith(("[", "*")) else ""
+        start = "{}" if cells[0].lstrip().startswith(("[", "*")) else ""
         lines.append(f"{start}{' & '.join(cells)} \\\\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 

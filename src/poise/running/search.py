@@ -134,7 +134,9 @@ class Search:
             if set(trial.params) == set(paths):  # otherwise its process died before it had all values
                 labels = {path: trial.params[path] for path in paths}
                 if trial.state == TrialState.RUNNING and locks.enter_context(try_lock(self._trial_folder(labels))):
-                    return trial.number, labels
+                    now = study.get_trials(deepcopy=False)[trial.number]  # it may have ended while we waited
+                    if now.state == TrialState.RUNNING:
+                        return trial.number, labels
                 begun += [labels] if labels not in begun else []
         enough = min(len(self.sweep), self.trials or len(self.sweep))
         for _ in range(_PATIENCE if len(begun) < enough else 0):

@@ -173,6 +173,8 @@ def _digest(path: Path) -> str:
 
 def _write(path: Path, content: bytes) -> None:
     try:
+        if path.exists():  # a pipe or a device would be written to
+            regular(path)
         with new_file(path) as stream:
             stream.write(content)
     except OSError as error:
