@@ -7,7 +7,7 @@ READY := .venv/.ready
 # none. A test in one of them that does is marked `torch`.
 PYENV ?= $(HOME)/.pyenv/versions
 PYTHONS := 3.12 3.13
-LIGHT := tests/reporting tests/records tests/auditing/test_families.py tests/cli/test_pack.py tests/cli/test_results.py \
+LIGHT := tests/reporting tests/records tests/cli/test_pack.py tests/cli/test_results.py \
 	tests/cli/test_stopping.py \
 	tests/recipes/test_alignment.py tests/test_cli.py tests/test_extras.py tests/test_layers.py \
 	tests/test_public_names.py tests/test_pythons.py tests/test_readme.py tests/test_results_list.py \
