@@ -7,7 +7,7 @@ fields; `Named(shape)` is an object with any names. Fields in `optional` may be 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,6 @@ from poise.records.columns import Counts, corruption_of
 
 _MOST = 1e38  # of float32, nearly; the squares of these are still finite
 _SHOWN = 40  # characters of a wrong value
-
-Leaf = Callable[[Any], str]
 
 
 @dataclass(frozen=True)
