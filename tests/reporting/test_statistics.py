@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from poise.reporting.statistics import Difference, corrected, holm, paired, summary
+from poise.reporting.statistics import Difference, corrected, holm, paired, summary, welch
 
 
 def by_seed(values: np.ndarray) -> dict[int, float]:
@@ -27,6 +27,23 @@ def test_the_paired_test_is_scipys(n: int) -> None:
     assert found is not None and found.seeds == n
     assert [found.p, found.low, found.high] == pytest.approx([theirs.pvalue, low, high], rel=1e-9)
     assert found.mean == pytest.approx((one - other).mean())
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 10), (5, 5)])
+def test_welch_is_scipys(n: int, m: int) -> None:
+    draw = np.random.default_rng(n)
+    one, other = draw.normal(0.7, 0.02, n), draw.normal(0.68, 0.05, m)
+    found = welch(summary(list(one)), summary(list(other)))
+    theirs = stats.ttest_ind(one, other, equal_var=False)
+    low, high = theirs.confidence_interval(0.95)
+    assert [found.p, found.low, found.high] == pytest.approx([theirs.pvalue, low, high], rel=1e-9)
+    assert found.mean == pytest.approx(one.mean() - other.mean()) and found.seeds == min(n, m)
+
+
+def test_welch_needs_deviations() -> None:
+    alone = summary([0.5])
+    assert welch(alone, summary([0.4, 0.6])) == Difference(0.0, 1)
+    assert welch(summary([0.5, 0.5]), summary([0.25, 0.25])) == Difference(0.25, 2)
 
 
 def test_a_value_known_by_hand() -> None:

@@ -2,9 +2,12 @@
 
     paired t     d_i = a_i - b_i over the seeds i that both have,  t = mean(d) / (std(d) / sqrt(n)),  n - 1 degrees
     interval     mean(d) ± t_{0.975, n-1} · std(d) / sqrt(n)
+    Welch t      for other groups of seeds:  t = (m1 - m2) / sqrt(v),  v = v1 + v2,  v_i = s_i^2 / n_i,
+                 v^2 / (v1^2 / (n1 - 1) + v2^2 / (n2 - 1)) degrees
     Holm         the k-th smallest of m p values, times m - k + 1, never below the one before, at most 1
 
-Tests are paired because runs of one seed share initial weights, data order and often their first epochs.
+Tests are paired where they can be, because runs of one seed share initial weights, data order and often their first
+epochs. Welch's is for what has no common seeds: published means, and differences on two data sets.
 """
 
 from __future__ import annotations
@@ -70,6 +73,18 @@ def paired(one: Mapping[int, float], other: Mapping[int, float]) -> Difference |
         return Difference(mean, n, p=1.0) if np.array_equal(left, right) else Difference(mean, n)
     reach = float(stdtrit(n - 1, 1 - LEVEL / 2)) * error
     return Difference(mean, n, mean - reach, mean + reach, p=2 * float(stdtr(n - 1, -abs(mean) / error)))
+
+
+def welch(one: Summary, other: Summary) -> Difference:
+    """One minus the other, each with its own deviation over its own seeds; `seeds` is the smaller number."""
+    mean, seeds = one.mean - other.mean, min(one.seeds, other.seeds)
+    if one.std is None or other.std is None or not one.std + other.std:
+        return Difference(mean, seeds)
+    v1, v2 = one.std**2 / one.seeds, other.std**2 / other.seeds
+    freedom = (v1 + v2) ** 2 / (v1**2 / (one.seeds - 1) + v2**2 / (other.seeds - 1))
+    error = math.sqrt(v1 + v2)
+    reach = float(stdtrit(freedom, 1 - LEVEL / 2)) * error
+    return Difference(mean, seeds, mean - reach, mean + reach, p=2 * float(stdtr(freedom, -abs(mean) / error)))
 
 
 def corrected(row: Sequence[Difference | None]) -> list[Difference | None]:
