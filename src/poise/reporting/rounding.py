@@ -43,6 +43,15 @@ def interval(difference: Difference | None) -> str:
     return f"{mean} [{low}, {high}] {probability(difference.holm)}"
 
 
+def signed_interval(difference: Difference, digits: int = 3) -> str:
+    """`+.226 [+.152, +.300]`: for sentences and figures, where p stands elsewhere or nowhere."""
+    mean = number(difference.mean, digits, sign=True)
+    if difference.low is None or difference.high is None:
+        return mean
+    low, high = (number(end, digits, sign=True) for end in (difference.low, difference.high))
+    return f"{mean} [{low}, {high}]"
+
+
 def probability(value: float | None) -> str:
     """`p=.0321`, `p<.0001`."""
     if value is None:
