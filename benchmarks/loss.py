@@ -25,7 +25,7 @@ from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
 from poise.losses import CrossEntropy, _known_classes
 from poise.objectives.fcl import FCL
-from poise.objectives.xe import XE
+from poise.objectives.objective import XE
 from poise.running.benchmark import CASES, Case, _by_engine, _wait
 from poise.running.record import surroundings
 

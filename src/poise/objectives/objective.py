@@ -1,4 +1,4 @@
-"""The interface of the objectives, and how they embed perturbed views.
+"""The interface of the objectives, XE, which is the simplest of them, and how the others embed perturbed views.
 
     objective(model, x, y, step) → Loss,   then   loss.total.backward()
 
@@ -27,11 +27,12 @@ from poise.classifier import (
     gradient_of,
     may_look,
     restoring_buffers,
+    run,
     untracked,
     without_side_effects,
 )
 from poise.features.perturbation import Remove
-from poise.losses import ExampleLoss
+from poise.losses import CrossEntropy, ExampleLoss
 from poise.schedules import Schedule, as_schedule, moves
 from poise.tokens import Input, concatenate
 
@@ -134,6 +135,30 @@ class Objective(Protocol):
         scaler     the torch.amp.GradScaler of a float16 run.
         given      a utility [B, *D] that the user passes, for GivenUtility.
         """
+
+
+@dataclass(frozen=True)
+class XE:
+    """total = mean of the examples' losses: the classification loss alone, the paper's first baseline."""
+
+    loss: ExampleLoss = CrossEntropy()
+
+    def __post_init__(self) -> None:
+        require_part("loss", self.loss)
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        step: int | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        scaler: Any = None,
+        given: Tensor | None = None,
+    ) -> Loss:
+        check_step(step)
+        return plain(run(model, x, y, self.loss))
 
 
 def embed_view(model: Classifier, view: Input, statistics: Statistics) -> Tensor:

@@ -46,11 +46,10 @@ from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
 from poise.models.resnet import ResNetV2, resnet_v2_50
-from poise.objectives.cl_gaussian import CLGaussian
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
-from poise.objectives.xe import XE
-from poise.objectives.xe_gaussian import XEGaussian
+from poise.objectives.gaussian import CLGaussian, XEGaussian
+from poise.objectives.objective import XE
 from poise.recipes.paper_corruptions import IMAGENET_C
 from poise.recipes.settings import Length
 from poise.records.columns import Column

@@ -10,8 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from poise.objectives.objective import weight_of
-from poise.objectives.xe import XE
+from poise.objectives.objective import XE, weight_of
 from poise.running.experiment import Experiment, Method
 from poise.schedules import as_schedule
 

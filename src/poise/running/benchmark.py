@@ -29,7 +29,7 @@ from poise.models.replicas import Replicas
 from poise.models.resnet import resnet56
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
-from poise.objectives.xe import XE
+from poise.objectives.objective import XE
 from poise.schedules import Constant
 from poise.training.engine import Engine, compiled, compiles
 from poise.training.fleet import FleetLoader, together

@@ -19,9 +19,9 @@ from typing import cast
 from poise.features.perturbation import Gaussian
 from poise.features.selection import AtRandom, TopBottom
 from poise.features.utility import GradientUtility
-from poise.objectives.cl_gaussian import CLGaussian
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
+from poise.objectives.gaussian import CLGaussian
 from poise.recipes.cifar import cifar_c, noisy_cifar
 from poise.recipes.cifar.methods import LENGTHS, fcl_of, xe_gaussian_of
 from poise.recipes.settings import Length

@@ -21,12 +21,11 @@ from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
 from poise.models.resnet import ResNet, resnet56
-from poise.objectives.cl_gaussian import CLGaussian
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
+from poise.objectives.gaussian import CLGaussian, XEGaussian
 from poise.objectives.jensen_shannon import JensenShannon
-from poise.objectives.xe import XE
-from poise.objectives.xe_gaussian import XEGaussian
+from poise.objectives.objective import XE
 from poise.recipes.settings import (
     COUNTS,
     PATCH_SIGMAS,

@@ -34,7 +34,7 @@ from poise.losses import CrossEntropy
 from poise.models.transformer import Transformer, with_table
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
-from poise.objectives.xe import XE
+from poise.objectives.objective import XE
 from poise.recipes.sentiment.human import Alignment, Strips
 from poise.recipes.settings import TOKEN_FRACTIONS, TOKEN_TEMPERATURES
 from poise.records.columns import Column

@@ -12,8 +12,7 @@ from dataclasses import replace
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.objectives.contrast import InfoNCE
-from poise.objectives.objective import Objective
-from poise.objectives.xe import XE
+from poise.objectives.objective import XE, Objective
 from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.table_1 import BATCH, GROUPS, NOISY, fcl, rising
 from poise.records.columns import Column

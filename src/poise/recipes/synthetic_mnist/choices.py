@@ -13,7 +13,7 @@ from typing import cast
 from poise.data.augment import Augmentation, GaussianNoise, PatchGaussian
 from poise.data.synthetic_mnist import Scaling
 from poise.models.lenet import LeNet
-from poise.objectives.xe import XE
+from poise.objectives.objective import XE
 from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.ablation import study
 from poise.recipes.synthetic_mnist.table_1 import BATCH, NoisyDigits, fcl, rising

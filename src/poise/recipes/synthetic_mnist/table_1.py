@@ -25,11 +25,10 @@ from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
 from poise.models.lenet import LeNet
-from poise.objectives.cl_gaussian import CLGaussian
 from poise.objectives.contrast import InfoNCE, Margin
 from poise.objectives.fcl import FCL
-from poise.objectives.xe import XE
-from poise.objectives.xe_gaussian import XEGaussian
+from poise.objectives.gaussian import CLGaussian, XEGaussian
+from poise.objectives.objective import XE
 from poise.recipes.settings import PATCH_SIZES, SIGMAS, TEMPERATURES, WEIGHTS
 from poise.recipes.synthetic_mnist.corner import CornerMeasures
 from poise.records.columns import Column
