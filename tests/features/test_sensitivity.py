@@ -1,10 +1,14 @@
-"""Sensitivity against closed forms and torch.func.jacrev."""
+"""Sensitivity against closed forms and torch.func.jacrev, agreement against SciPy."""
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import rankdata, spearmanr
+from torch import Tensor, nn
 from toys import BagOfWords, ConvNet, Linear, Smooth, same_state, sentences, state_of
 
-from poise import JacobianSensitivity, LeNet, RemovalSensitivity, Transformer
+from poise import CrossEntropy, JacobianSensitivity, LeNet, RemovalSensitivity, RemovalUtility, Tokens, Transformer
+from poise.features.sensitivity import ranks, spearman, word_gradient, word_removal
 from poise.features.utility import rows_within
 
 
@@ -142,3 +146,95 @@ def test_an_example_that_is_not_finite_is_named(value: float, probes: int | None
 def test_probes_are_a_whole_number(probes: object) -> None:
     with pytest.raises(ValueError, match=f"probes={probes} must be a whole number of 1 or more"):
         JacobianSensitivity(probes)
+
+
+@pytest.mark.parametrize("levels", [3, 1000])
+def test_it_is_spearmans(levels: int) -> None:
+    generator = torch.Generator().manual_seed(levels)
+    u, s = torch.randint(levels, (2, 5, 1, 6, 7), generator=generator).float()
+    expected = [spearmanr(one.flatten(), other.flatten()).statistic for one, other in zip(u, s, strict=True)]
+    np.testing.assert_allclose(spearman(u, s), expected, rtol=1e-12)
+    np.testing.assert_allclose(ranks(u.flatten(1)) + 1, [rankdata(row) for row in u.flatten(1)])
+
+
+def test_only_the_order_counts() -> None:
+    u = torch.rand(4, 50, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(spearman(u, u.exp() * 7), torch.ones(4, dtype=torch.float64))
+    assert torch.allclose(spearman(u, -(u**3)), -torch.ones(4, dtype=torch.float64))
+    assert spearman(u, torch.zeros_like(u)).isnan().all()
+
+
+def test_shapes_must_agree() -> None:
+    with pytest.raises(ValueError, match="one and other must have the same shape"):
+        spearman(torch.rand(2, 3), torch.rand(2, 4))
+
+
+Y = torch.tensor([0, 1, 2])
+
+
+def example() -> tuple[Tokens, Tensor]:
+    """Three sentences of 5, 3 and 2 words, some of several pieces; the second has a word without any."""
+    x = sentences([9, 6, 4], special=True)
+    words = torch.tensor([[-1, 0, 0, 1, 2, 3, 3, 4, -1], [-1, 0, 2, 2, 2, -1, -1, -1, -1], [-1, 0, 1, -1, *[-1] * 5]])
+    return x, words
+
+
+def test_a_bag_of_words_moves_by_the_sum_of_a_words_pieces() -> None:
+    model, (x, words) = BagOfWords().double(), example()
+    s, u = word_removal(model, x, words, Y)
+    z, whole = model.embed(x), CrossEntropy()(model(x), Y)
+    assert s.shape == u.shape == (3, 5)
+    for i in range(3):
+        for w in range(5):
+            gone = model.words.weight[x.ids[i, words[i] == w]].sum(0)
+            assert s[i, w].item() == pytest.approx(gone.norm().item())
+            shorter = CrossEntropy()(model.head(z[i] - gone)[None], Y[i : i + 1])
+            assert u[i, w].item() == pytest.approx((whole[i] - shorter).abs().item(), abs=1e-12)
+    assert s[1, 1] == 0 and s[1, 2] > 0 and (s[2, 2:] == 0).all()
+
+
+@pytest.mark.parametrize("how", ["mask", "delete"])
+def test_words_of_one_piece_are_tokens_and_chunks_change_nothing(how) -> None:
+    model, x = (
+        Transformer(3, 20, width=8, heads=2, feed_forward=8, dropout=0.5).double(),
+        sentences([7, 5, 3], special=True),
+    )
+    places = torch.arange(x.ids.shape[1]) - 1
+    s, u = word_removal(model, x, places.expand_as(x.ids).where(x.features, -1), Y, how=how, memory=1)
+    torch.testing.assert_close(s, RemovalSensitivity(how)(model, x)[:, 1:-1])
+    torch.testing.assert_close(u, RemovalUtility(how)(model, x, Y)[:, 1:-1])
+
+
+class Linear(nn.Module):
+    """phi = the sum over present tokens of A_t vector_t, with a matrix for every position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.head = nn.Embedding(20, 4), nn.Linear(6, 3)
+        self.maps = nn.Parameter(torch.randn(9, 6, 4))
+
+    def encode(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        return torch.einsum("ted,btd->be", self.maps, vectors * mask[:, :, None])
+
+    def embed(self, x: Tokens) -> Tensor:
+        return self.encode(self.token(x.ids), x.mask)
+
+
+def test_the_gradients_norm_is_that_of_the_matrices() -> None:
+    """The estimate of a squared norm F has standard deviation at most F * sqrt(2 / probes)."""
+    model, (x, words) = Linear(), example()
+    before = state_of(model)
+    g = word_gradient(model, x, words, probes=1000, generator=torch.Generator().manual_seed(0))
+    assert same_state(before, state_of(model))
+    for i in range(3):
+        for w in range(5):
+            expected = model.maps[words[i] == w].square().sum().sqrt().item()
+            assert g[i, w].item() == pytest.approx(expected, rel=0.1)
+
+
+def test_measuring_a_transformer_leaves_it_as_it_was() -> None:
+    model, (x, words) = Transformer(3, 20, width=8, heads=2, feed_forward=8, dropout=0.5), example()
+    before = state_of(model)
+    first, second = ((*word_removal(model, x, words, Y), word_gradient(model, x, words, 2)) for _ in range(2))
+    assert torch.equal(first[0], second[0]) and torch.equal(first[1], second[1]) and first[2].shape == (3, 5)
+    assert same_state(before, state_of(model))

@@ -1,18 +1,19 @@
-"""Contextual feature sensitivity (Definition 2).
+"""Contextual feature sensitivity (Definition 2), of features, of tokens and of words in pieces.
 
     continuous   s_j = || d phi(x) / d x_j ||               the norm of a column of the Jacobian
     discrete     s_j = || phi(x) - phi(x without j) ||
+    words        s_w = || phi(x) - phi(x without w) ||      all pieces of a word are removed together
+                 g_w = || d phi / d (the vectors of w's pieces) ||, the Frobenius norm of the Jacobian
 
-phi is the embedding by default; `at` selects another output: "output" (the logits), or any layer of the model.
+phi is the embedding by default; `at` selects another output: "output" (the logits), or any layer of the model. Random
+probes v ~ N(0, I) estimate a norm: the expectation of || v^T J ||^2 is its square.
 
-Axes: B examples, *D features of one example, T tokens, E values of phi.
-
-Agreement of sensitivity and utility: ranks, and how well two orders of an example's features agree.
+Also how well two orders of an example's features agree, such as sensitivity and utility:
 
     Spearman   the correlation of ranks; equal values share the mean of their ranks
     overlap    | Top_k(u) and Top_k(s) | / k
 
-Axes: B examples, N features of one example.
+Axes: B examples, *D features of one example, N their number, T tokens, W words, E values of phi.
 """
 
 from __future__ import annotations
@@ -28,45 +29,8 @@ from torch import Tensor
 from poise.checks import require_choice, require_whole
 from poise.classifier import Classifier, _finite_rows, check_batch, evaluating, gradients, leaf, retainable, unknown_ids
 from poise.features.utility import rows_within
+from poise.losses import CrossEntropy, ExampleLoss
 from poise.tokens import Input, Removal, Tokens, without_each
-
-
-def ranks(rows: Tensor) -> Tensor:
-    """[B, N] → ranks starting at 0, ties averaged, in float64."""
-    ordered, order = rows.sort(dim=1)
-    if not bool((ordered[:, 1:] == ordered[:, :-1]).any()):
-        places = torch.arange(rows.shape[1], dtype=torch.float64, device=rows.device).expand(rows.shape)
-        return torch.empty_like(places).scatter_(1, order, places)
-    below = torch.searchsorted(ordered.contiguous(), rows.contiguous())
-    through = torch.searchsorted(ordered.contiguous(), rows.contiguous(), right=True)
-    return (below + through - 1).double() / 2
-
-
-def spearman(one: Tensor, other: Tensor, valid: Tensor | None = None) -> Tensor:
-    """[B] rank correlations of [B, *D] with [B, *D]; nan if either is constant or fewer than 3 features are valid."""
-    if one.shape != other.shape:
-        raise ValueError(f"one and other must have the same shape, got {list(one.shape)} and {list(other.shape)}")
-    left, right = one.flatten(1), other.flatten(1)
-    if valid is None:
-        return correlation(ranks(left), ranks(right))
-    found = [
-        spearman(a[None, keep], b[None, keep]) if int(keep.sum()) > 2 else left.new_full((1,), torch.nan).double()
-        for a, b, keep in zip(left, right, valid.flatten(1), strict=True)
-    ]
-    return torch.cat(found)
-
-
-def overlap(one: Tensor, other: Tensor) -> Tensor:
-    """[B] the share of the first choice [B, *D] that the second also has; nan if nothing is chosen."""
-    left, right = one.flatten(1), other.flatten(1)
-    return (left & right).sum(1).double() / left.sum(1)
-
-
-def correlation(left: Tensor, right: Tensor) -> Tensor:
-    """[B] the correlation of each pair of rows [B, N]; nan if either row is constant."""
-    left, right = left - left.mean(1, keepdim=True), right - right.mean(1, keepdim=True)
-    spread = left.norm(dim=1) * right.norm(dim=1)
-    return torch.where(spread > 0, (left * right).sum(1) / spread, torch.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,3 +161,86 @@ def _place(model: Classifier, at: str) -> Callable[[Input], Tensor]:
         return first.flatten(1)
 
     return run
+
+
+def word_removal(
+    model: Classifier,
+    x: Tokens,
+    words: Tensor,
+    y: Tensor,
+    *,
+    loss: ExampleLoss = CrossEntropy(),
+    how: Removal = "mask",
+    memory: int = 2**30,
+) -> tuple[Tensor, Tensor]:
+    """Sensitivity and utility [B, W], in eval mode; 0 beyond a sentence's words, and for a word without pieces.
+
+    words  [B, T] the number of the word that a piece belongs to, -1 for none.
+    """
+    check_batch(model, x, y)
+    shape = len(x), max(1, int(words.max()) + 1)
+    with evaluating(model), torch.no_grad():
+        z = model.embed(x)
+        losses = loss(model.head(z), y)
+        s, u = z.new_zeros(shape), losses.new_zeros(shape)
+        size = rows_within(memory, model, model.embed, x, "embedding")
+        for rows, numbers, shorter in without_each(x, how, size, words):
+            moved = model.embed(shorter)
+            s[rows, numbers] = torch.linalg.vector_norm(z[rows] - moved, dim=1)
+            u[rows, numbers] = (losses[rows] - loss(model.head(moved), y[rows])).abs()
+    return s, u
+
+
+def word_gradient(
+    model: Any, x: Tokens, words: Tensor, probes: int = 16, generator: torch.Generator | None = None
+) -> Tensor:
+    """Gradient sensitivity [B, W], in eval mode, of a model with `token` (ids → vectors) and `encode` (vectors → z)."""
+    check_batch(model, x)
+    with gradients(), evaluating(model):
+        vectors = model.token(x.ids).detach().requires_grad_()
+        z = model.encode(vectors, x.mask)
+        square = torch.zeros(words.shape, dtype=torch.float32, device=words.device)
+        for _ in range(probes):
+            probe = torch.empty_like(z).normal_(generator=generator)
+            (row,) = torch.autograd.grad((z * probe).sum(), vectors, retain_graph=True)
+            square += row.float().square().sum(2)
+    sums = square.new_zeros(len(x), int(words.max()) + 2)  # the last column collects pieces of no word
+    return sums.scatter_add(1, words.where(words >= 0, sums.shape[1] - 1), square / probes)[:, :-1].sqrt()
+
+
+def ranks(rows: Tensor) -> Tensor:
+    """[B, N] → ranks starting at 0, ties averaged, in float64."""
+    ordered, order = rows.sort(dim=1)
+    if not bool((ordered[:, 1:] == ordered[:, :-1]).any()):
+        places = torch.arange(rows.shape[1], dtype=torch.float64, device=rows.device).expand(rows.shape)
+        return torch.empty_like(places).scatter_(1, order, places)
+    below = torch.searchsorted(ordered.contiguous(), rows.contiguous())
+    through = torch.searchsorted(ordered.contiguous(), rows.contiguous(), right=True)
+    return (below + through - 1).double() / 2
+
+
+def spearman(one: Tensor, other: Tensor, valid: Tensor | None = None) -> Tensor:
+    """[B] rank correlations of [B, *D] with [B, *D]; nan if either is constant or fewer than 3 features are valid."""
+    if one.shape != other.shape:
+        raise ValueError(f"one and other must have the same shape, got {list(one.shape)} and {list(other.shape)}")
+    left, right = one.flatten(1), other.flatten(1)
+    if valid is None:
+        return correlation(ranks(left), ranks(right))
+    found = [
+        spearman(a[None, keep], b[None, keep]) if int(keep.sum()) > 2 else left.new_full((1,), torch.nan).double()
+        for a, b, keep in zip(left, right, valid.flatten(1), strict=True)
+    ]
+    return torch.cat(found)
+
+
+def overlap(one: Tensor, other: Tensor) -> Tensor:
+    """[B] the share of the first choice [B, *D] that the second also has; nan if nothing is chosen."""
+    left, right = one.flatten(1), other.flatten(1)
+    return (left & right).sum(1).double() / left.sum(1)
+
+
+def correlation(left: Tensor, right: Tensor) -> Tensor:
+    """[B] the correlation of each pair of rows [B, N]; nan if either row is constant."""
+    left, right = left - left.mean(1, keepdim=True), right - right.mean(1, keepdim=True)
+    spread = left.norm(dim=1) * right.norm(dim=1)
+    return torch.where(spread > 0, (left * right).sum(1) / spread, torch.nan)

@@ -24,7 +24,7 @@ from poise.data.sets.cache import path_of
 from poise.data.sets.fetch import folder
 from poise.data.sets.sst import Sentence, Split, as_glue, read_sentences
 from poise.data.task import Task
-from poise.features.words import word_gradient, word_removal
+from poise.features.sensitivity import word_gradient, word_removal
 from poise.recipes.sentiment.alignment import Agreement, agreement, counts, is_marked, sentence_r
 from poise.tokens import Tokens
 
