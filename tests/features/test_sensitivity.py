@@ -205,7 +205,7 @@ def test_words_of_one_piece_are_tokens_and_chunks_change_nothing(how) -> None:
     torch.testing.assert_close(u, RemovalUtility(how)(model, x, Y)[:, 1:-1])
 
 
-class Linear(nn.Module):
+class Encoder(nn.Module):
     """phi = the sum over present tokens of A_t vector_t, with a matrix for every position."""
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class Linear(nn.Module):
 
 def test_the_gradients_norm_is_that_of_the_matrices() -> None:
     """The estimate of a squared norm F has standard deviation at most F * sqrt(2 / probes)."""
-    model, (x, words) = Linear(), example()
+    model, (x, words) = Encoder(), example()
     before = state_of(model)
     g = word_gradient(model, x, words, probes=1000, generator=torch.Generator().manual_seed(0))
     assert same_state(before, state_of(model))
