@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from poise.classifier import both_classes, evaluating, logits_of
-from poise.models.normalize import Normalize
+from poise.models.resnet import Normalize
 from poise.models.split import call_model, split
 from poise.tokens import Input
 
