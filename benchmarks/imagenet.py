@@ -30,12 +30,11 @@ from steady import Bench, Enough, Long, Meter, resident, stop_after, streamed, t
 from torch.utils.data import DataLoader
 
 from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, TopBottom, resnet_v2_50
-from poise.data.drawn import Drawn
 from poise.data.loading.pictures import PictureSet, RandomCrop, Source, stream_epoch
 from poise.data.loading.resident import DeviceLoader, to_unit
 from poise.data.loading.shards import open_part, write_shards
 from poise.data.loading.streamed import Pictures, StreamLoader
-from poise.data.sets.folders import Packed, imagenet_part
+from poise.data.sets.folders import Drawn, PackedListing, imagenet_part
 from poise.running.benchmark import plain_fcl, plain_xe
 from poise.schedules import Constant
 from poise.training.engine import Engine
@@ -176,7 +175,7 @@ def main() -> None:
         files = [path.stat().st_size for path in (folder / "train").rglob("*.JPEG")]
         bench.found["jpegs"] = {"count": len(files), "mean_kb": sum(files) / len(files) / 1000}
         print(f"drawn: {len(files)} JPEGs in {time.monotonic() - begun:.1f} s", flush=True)
-        source = Long(Packed(imagenet_part(folder, "train")))
+        source = Long(PackedListing(imagenet_part(folder, "train")))
         measure_decoding(bench, source, Long(open_part(Path(place, "shards"), "train")))
         if not arguments.decode_only:
             measure_training(bench, source, arguments.batch)

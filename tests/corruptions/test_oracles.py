@@ -15,10 +15,9 @@ from poise import corrupt
 from poise.corruptions.blur import GlassBlur, zoom
 from poise.corruptions.digital import Pixelate, _displace
 from poise.corruptions.draws import Random
-from poise.corruptions.filters import correlate, correlate_mirrored, gaussian_taps, smooth, smoothing_matrix
 from poise.corruptions.jpeg import _CHROMA, _LUMA, Jpeg, _table
 from poise.corruptions.noise import ShotNoise
-from poise.corruptions.pixels import symmetric
+from poise.corruptions.pixels import correlate, correlate_mirrored, gaussian_taps, smooth, smoothing_matrix, symmetric
 from poise.corruptions.spatter import chamfer_distance
 
 IMAGE = synthetic_images(224, 1)

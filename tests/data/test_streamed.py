@@ -10,10 +10,9 @@ from PIL import Image
 from streams import fed, loader
 
 from poise import PatchGaussian
-from poise.data.drawn import Drawn, draw
 from poise.data.loading.pictures import CentreCrop, PictureSet, RandomCrop
 from poise.data.loading.streamed import Pictures, workers_for
-from poise.data.sets.folders import Packed, in_class_folders
+from poise.data.sets.folders import Drawn, PackedListing, draw, in_class_folders
 from poise.errors import DataError, DataMismatch
 from poise.random import Stream
 
@@ -27,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def pictures(folder: Path, **options: object) -> Pictures:
-    return Pictures(Packed(in_class_folders(folder)), options.pop("crop", RandomCrop(16)), **options)
+    return Pictures(PackedListing(in_class_folders(folder)), options.pop("crop", RandomCrop(16)), **options)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -110,7 +109,7 @@ def test_a_disk_that_is_gone_ends_a_test(tmp_path: Path) -> None:
         next(rows)
 
 
-class Deadly(Packed):
+class Deadly(PackedListing):
     """A picture that takes its worker down, as the system does when memory runs out."""
 
     def read(self, index: int) -> bytes:

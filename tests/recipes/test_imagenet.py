@@ -13,11 +13,11 @@ import poise
 from poise.corruptions.corrupt import Making
 from poise.corruptions.protocols import ALEXNET_ERRORS, CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
 from poise.corruptions.write import write_pictures
-from poise.data.drawn import Drawn
 from poise.data.loading.pictures import CentreCrop, RandomCrop
 from poise.data.loading.shards import imagenet, write_shards
 from poise.data.sets import catalogue
 from poise.data.sets import fetch as sources
+from poise.data.sets.folders import Drawn
 from poise.errors import DataMismatch
 from poise.recipes import shelf
 from poise.recipes.imagenet_c import COMPRESSED, FULL, QUICK, CorruptedImageNet, ImageNet, table

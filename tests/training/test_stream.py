@@ -9,12 +9,11 @@ import torch
 from streams import loader
 
 from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, PatchGaussian, Ramp, ResNetV2, Steps, TopBottom
-from poise.data.drawn import Drawn
 from poise.data.loading.pictures import CentreCrop, PictureSet, RandomCrop
 from poise.data.loading.resident import DeviceLoader
 from poise.data.loading.shards import open_part, write_shards
 from poise.data.loading.streamed import Pictures, StreamLoader
-from poise.data.sets.folders import Packed, in_class_folders
+from poise.data.sets.folders import Drawn, PackedListing, in_class_folders
 from poise.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.checkpoint import newest
 from poise.training.loop import Fit, fit
@@ -37,7 +36,7 @@ def network() -> ResNetV2:
 
 
 def streamed(folder: Path, crop: object = None, **options: object) -> object:
-    return loader(Pictures(Packed(in_class_folders(folder)), crop or RandomCrop(16)), 6, seed=5, **options)
+    return loader(Pictures(PackedListing(in_class_folders(folder)), crop or RandomCrop(16)), 6, seed=5, **options)
 
 
 def train(data: object, objective: object = CONTRAST, plan: Plan = PLAN, **options: object) -> tuple[ResNetV2, Fit]:
@@ -142,7 +141,7 @@ def test_a_captured_step_reads_what_is_fed(folder: Path, workers: int) -> None:
     runs = []
     for kind in ("resident", "streamed"):
         model = network().cuda()
-        held = Pictures(Packed(listing), crop, workers)
+        held = Pictures(PackedListing(listing), crop, workers)
         data = (
             DeviceLoader(images.cuda(), labels.cuda(), 6, seed=5)
             if kind == "resident"

@@ -27,7 +27,7 @@ from poise.corruptions.write import (
     contact_sheet,
     device_for,
     load_fitting,
-    open_gallery,
+    picture_files,
     require_images,
     require_outside,
     write_arrays,
@@ -170,7 +170,7 @@ def one_image(source: str, number: int, making: Making, resize: bool) -> np.ndar
     """One image uint8 [H, W, 3], by the same index as with `--out`."""
     if is_array(source):
         return np.array(_pick(arrays(source)[0], number))
-    gallery = open_gallery(Path(source))
+    gallery = picture_files(Path(source))
     path = _pick(gallery.paths, number)
     picture = load_fitting(gallery, number, making, resize)
     if isinstance(picture, str):

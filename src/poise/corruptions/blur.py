@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from poise.corruptions.draws import Random
-from poise.corruptions.filters import correlate_mirrored, smooth
-from poise.corruptions.pixels import as_bytes, divided, reflect, replicate, unit
+from poise.corruptions.pixels import as_bytes, correlate_mirrored, divided, reflect, replicate, smooth, unit
 
 _SMALL = 64  # up to this size a matrix product is faster than two taps
 

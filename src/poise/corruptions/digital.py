@@ -17,8 +17,7 @@ from torch import Tensor
 
 from poise.checks import require_choice
 from poise.corruptions.draws import Random
-from poise.corruptions.filters import smoothing_matrix
-from poise.corruptions.pixels import as_bytes, divided, gather, reflect, symmetric, unit
+from poise.corruptions.pixels import as_bytes, divided, gather, reflect, smoothing_matrix, symmetric, unit
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Saturate:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class LowContrast:
     """Move every channel towards its mean."""
 
     factor: float

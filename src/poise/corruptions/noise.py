@@ -18,7 +18,7 @@ from poise.corruptions.pixels import as_bytes, divided, unit
 
 
 @dataclass(frozen=True)
-class GaussianNoise:
+class AdditiveNoise:
     """Noise of uniform strength, as from a warm sensor."""
 
     scale: float

@@ -16,10 +16,10 @@ from typing import Protocol
 from torch import Tensor
 
 from poise.corruptions.blur import DefocusBlur, GaussianBlur, GlassBlur, MotionBlur, ZoomBlur
-from poise.corruptions.digital import Brightness, Contrast, Elastic, Pixelate, Saturate
+from poise.corruptions.digital import Brightness, Elastic, LowContrast, Pixelate, Saturate
 from poise.corruptions.draws import Random
 from poise.corruptions.jpeg import Jpeg
-from poise.corruptions.noise import GaussianNoise, ImpulseNoise, ShotNoise, SpeckleNoise
+from poise.corruptions.noise import AdditiveNoise, ImpulseNoise, ShotNoise, SpeckleNoise
 from poise.corruptions.spatter import Spatter
 from poise.corruptions.weather import Fog, Frost, Snow
 
@@ -50,7 +50,7 @@ def _elastic(side: int, *constants: tuple[float, float, float]) -> tuple[Setting
 
 
 CIFAR: Settings = {
-    "gaussian_noise": _each(GaussianNoise, 0.04, 0.06, 0.08, 0.09, 0.10),
+    "gaussian_noise": _each(AdditiveNoise, 0.04, 0.06, 0.08, 0.09, 0.10),
     "shot_noise": _each(ShotNoise, 500, 250, 100, 75, 50),
     "impulse_noise": _each(ImpulseNoise, 0.01, 0.02, 0.03, 0.05, 0.07),
     "speckle_noise": _each(SpeckleNoise, 0.06, 0.1, 0.12, 0.16, 0.2),
@@ -78,7 +78,7 @@ CIFAR: Settings = {
         (0.65, 0.1, 0.7, 0.69, 0.6, True),
         (0.65, 0.1, 0.5, 0.68, 0.6, True),
     ),
-    "contrast": _each(Contrast, 0.75, 0.5, 0.4, 0.3, 0.15),
+    "contrast": _each(LowContrast, 0.75, 0.5, 0.4, 0.3, 0.15),
     "elastic_transform": _elastic(
         32, (0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03)
     ),
@@ -87,7 +87,7 @@ CIFAR: Settings = {
     "saturate": _each(Saturate, (0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
 }
 TINY: Settings = {
-    "gaussian_noise": _each(GaussianNoise, 0.04, 0.08, 0.12, 0.15, 0.18),
+    "gaussian_noise": _each(AdditiveNoise, 0.04, 0.08, 0.12, 0.15, 0.18),
     "shot_noise": _each(ShotNoise, 250, 100, 50, 30, 15),
     "impulse_noise": _each(ImpulseNoise, 0.01, 0.02, 0.05, 0.08, 0.14),
     "speckle_noise": _each(SpeckleNoise, 0.15, 0.2, 0.25, 0.3, 0.35),
@@ -115,7 +115,7 @@ TINY: Settings = {
         (0.65, 0.1, 0.7, 0.68, 0.6, True),
         (0.65, 0.1, 0.5, 0.67, 0.6, True),
     ),
-    "contrast": _each(Contrast, 0.4, 0.3, 0.2, 0.1, 0.05),
+    "contrast": _each(LowContrast, 0.4, 0.3, 0.2, 0.1, 0.05),
     "elastic_transform": _elastic(
         64, (0, 0, 0.08), (0.05, 0.3, 0.06), (0.1, 0.08, 0.06), (0.1, 0.03, 0.03), (0.16, 0.03, 0.02)
     ),
@@ -124,7 +124,7 @@ TINY: Settings = {
     "saturate": _each(Saturate, (0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (30, 0.2)),
 }
 IMAGENET: Settings = {
-    "gaussian_noise": _each(GaussianNoise, 0.08, 0.12, 0.18, 0.26, 0.38),
+    "gaussian_noise": _each(AdditiveNoise, 0.08, 0.12, 0.18, 0.26, 0.38),
     "shot_noise": _each(ShotNoise, 60, 25, 12, 5, 3),
     "impulse_noise": _each(ImpulseNoise, 0.03, 0.06, 0.09, 0.17, 0.27),
     "speckle_noise": _each(SpeckleNoise, 0.15, 0.2, 0.35, 0.45, 0.6),
@@ -152,7 +152,7 @@ IMAGENET: Settings = {
         (0.65, 0.3, 1, 0.65, 1.5, True),
         (0.67, 0.4, 1, 0.65, 1.5, True),
     ),
-    "contrast": _each(Contrast, 0.4, 0.3, 0.2, 0.1, 0.05),
+    "contrast": _each(LowContrast, 0.4, 0.3, 0.2, 0.1, 0.05),
     # 244 is a typo for 224 in the reference; the published data set was made with it.
     "elastic_transform": _elastic(
         244, (2, 0.7, 0.1), (2, 0.08, 0.2), (0.05, 0.01, 0.02), (0.07, 0.01, 0.02), (0.12, 0.01, 0.02)

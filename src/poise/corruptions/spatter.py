@@ -16,8 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from poise.corruptions.draws import Random
-from poise.corruptions.filters import correlate, smoothing_matrix
-from poise.corruptions.pixels import as_bytes, divided, replicate, unit
+from poise.corruptions.pixels import as_bytes, correlate, divided, replicate, smoothing_matrix, unit
 
 # Steps of the chamfer distance, as in OpenCV: 1, 1.4 and 2.1969 in 16-bit fixed point.
 _STRAIGHT, _DIAGONAL, _KNIGHT, _UNIT = 65536, 91750, 143976, 65536.0

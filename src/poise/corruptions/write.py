@@ -5,7 +5,7 @@
     sheet     one picture under every corruption and severity, 19 x 5, with the clean one in the corner
 
 An output folder records its source and settings, so that results are neither mixed nor overwritten. The source of
-pictures is a gallery: one picture, or all below a folder, in the order of their paths.
+pictures is one picture, or all below a folder, in the order of their paths.
 
 Axes: N images, B pictures of a batch, H rows, W columns, S severities.
 """
@@ -176,7 +176,7 @@ _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
-class Gallery:
+class PictureFiles:
     """Pictures on disk; paths are relative to `home`."""
 
     home: Path
@@ -218,14 +218,14 @@ class Gallery:
             return sha256(b"0/").digest()
 
 
-def open_gallery(source: Path) -> Gallery:
+def picture_files(source: Path) -> PictureFiles:
     """The pictures below a folder, or the one picture at the path."""
     if not source.is_dir():
-        return Gallery(source.parent, (Path(source.name),))
+        return PictureFiles(source.parent, (Path(source.name),))
     found = [path for path in source.rglob("*") if path.suffix.lower() in _ENDINGS and not path.is_dir()]
     if not found:
         raise OutputError(f"{source} contains no picture ({', '.join(sorted(_ENDINGS))})")
-    return Gallery(source, tuple(sorted(path.relative_to(source) for path in found)))
+    return PictureFiles(source, tuple(sorted(path.relative_to(source) for path in found)))
 
 
 def as_profile(picture: Image.Image, profile: str) -> Image.Image:
@@ -263,19 +263,19 @@ def write_pictures(
     killed run can be continued. Unreadable pictures, and those too small or too large for a corruption, are skipped.
     """
     require_outside(source, out)
-    gallery = open_gallery(source)
-    claim(out, making, {"pictures": gallery.digest(), "resize": resize})
-    names = output_names(gallery.paths, making.jpeg is not None)
+    pictures = picture_files(source)
+    claim(out, making, {"pictures": pictures.digest(), "resize": resize})
+    names = output_names(pictures.paths, making.jpeg is not None)
     skipped: dict[str, str] = {}
     with ThreadPoolExecutor() as workers:
-        for start in range(0, len(gallery), _PICTURES_AT_ONCE):
-            ids = range(start, min(start + _PICTURES_AT_ONCE, len(gallery)))
+        for start in range(0, len(pictures), _PICTURES_AT_ONCE):
+            ids = range(start, min(start + _PICTURES_AT_ONCE, len(pictures)))
             todo = [i for i in ids if not _is_whole(out, names[i], making)]
-            good, bad = _load(gallery, todo, making, resize, workers)
+            good, bad = _load(pictures, todo, making, resize, workers)
             skipped.update(bad)
             for _, same in groupby(good, key=lambda pair: pair[1].shape):
                 _write_batch(list(same), names, out, making, device, workers)
-            progress(str(gallery.paths[ids[-1]].parent), ids.stop, len(gallery))
+            progress(str(pictures.paths[ids[-1]].parent), ids.stop, len(pictures))
     return skipped
 
 
@@ -285,9 +285,9 @@ def require_outside(source: Path, out: Path) -> None:
         raise ValueError(f"{out} is inside the source folder {source}: choose an output folder outside of it")
 
 
-def load_fitting(gallery: Gallery, number: int, making: Making, resize: bool) -> np.ndarray | str:
+def load_fitting(pictures: PictureFiles, number: int, making: Making, resize: bool) -> np.ndarray | str:
     """The pixels [H, W, 3] of a picture that every corruption supports, or the reason why there are none."""
-    picture = gallery.load(number, making.profile if resize else "cifar")
+    picture = pictures.load(number, making.profile if resize else "cifar")
     try:
         if not isinstance(picture, str):
             making.require_size(*picture.shape[:2])
@@ -324,13 +324,13 @@ def _is_whole(out: Path, name: Path, making: Making) -> bool:
 
 
 def _load(
-    gallery: Gallery, ids: list[int], making: Making, resize: bool, workers: ThreadPoolExecutor
+    pictures: PictureFiles, ids: list[int], making: Making, resize: bool, workers: ThreadPoolExecutor
 ) -> tuple[list[Numbered], dict[str, str]]:
     """The pictures that can be corrupted, and the reasons for the others."""
     good, bad = [], {}
-    for i, picture in zip(ids, workers.map(lambda i: load_fitting(gallery, i, making, resize), ids), strict=True):
+    for i, picture in zip(ids, workers.map(lambda i: load_fitting(pictures, i, making, resize), ids), strict=True):
         if isinstance(picture, str):
-            bad[str(gallery.paths[i])] = picture
+            bad[str(pictures.paths[i])] = picture
         else:
             good.append((i, picture))
     return good, bad

@@ -33,13 +33,12 @@ from poise.corruptions.corrupt import corrupt
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
 from poise.data.augment import PatchGaussian
-from poise.data.drawn import Drawn
 from poise.data.loading.pictures import CentreCrop, RandomCrop, Source
 from poise.data.loading.shards import open_part
 from poise.data.loading.streamed import Pictures, workers_for
 from poise.data.sets.cache import manifest_of, root
 from poise.data.sets.fetch import folder
-from poise.data.sets.folders import Packed, imagenet_c_part
+from poise.data.sets.folders import Drawn, PackedListing, imagenet_c_part
 from poise.data.task import Make, Task
 from poise.errors import DataMismatch
 from poise.features.perturbation import Gaussian
@@ -183,7 +182,7 @@ class CorruptedImageNet:
             listing = imagenet_c_part(place, name, severity)
             if listing is None:
                 raise DataMismatch(f"{place} has no severity {severity} of {name}")
-            pictures = Packed(listing)
+            pictures = PackedListing(listing)
             _require_classes(place / name / str(severity), train, pictures)
             return pictures
 

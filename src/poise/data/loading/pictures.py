@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from poise.data.sets.folders import Listing, Packed
+from poise.data.sets.folders import Listing, PackedListing
 from poise.io.decoding import open_picture
 from poise.random import Stream
 
@@ -78,7 +78,7 @@ class CentreCrop:
 
 
 class Source(Protocol):
-    """Encoded images with their labels: folders (`Packed`) or tar shards (`Shards`).
+    """Encoded images with their labels: folders (`PackedListing`) or tar shards (`Shards`).
 
     classes  the name of each label.
     labels   int64 [N].
@@ -117,7 +117,7 @@ class PictureSet(Dataset[Example]):
     """
 
     def __init__(self, source: Listing | Source, crop: RandomCrop | CentreCrop, seed: int = 0) -> None:
-        self.source: Source = Packed(source) if isinstance(source, Listing) else source
+        self.source: Source = PackedListing(source) if isinstance(source, Listing) else source
         self.crop, self.seed = crop, seed
         self.damaged: dict[Path, str] = {}
 

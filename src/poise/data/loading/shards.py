@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from poise.data.sets.archives import limited_members
-from poise.data.sets.folders import PICTURES, Packed, imagenet_part
+from poise.data.sets.folders import PICTURES, PackedListing, imagenet_part
 from poise.data.sets.folders import imagenet as imagenet_folders
 from poise.errors import DataMismatch, DataNotFound
 from poise.io.files import is_part, new_file, regular, sweep
@@ -117,7 +117,7 @@ class Shards:
 
 def open_part(path: Path, part: Literal["train", "val"]) -> Source:
     """ImageNet's images for training or validation, from folders or shards."""
-    return Shards(path, part) if _sharded(path) else Packed(imagenet_part(path, part))
+    return Shards(path, part) if _sharded(path) else PackedListing(imagenet_part(path, part))
 
 
 def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
@@ -222,7 +222,7 @@ def write_shards(
     """
     if pictures < 1:
         raise ValueError(f"pictures={pictures} must be at least 1")
-    parts = {"train": Packed(imagenet_part(source, "train")), "val": Packed(imagenet_part(source, "val"))}
+    parts = {"train": PackedListing(imagenet_part(source, "train")), "val": PackedListing(imagenet_part(source, "val"))}
     if parts["train"].classes != parts["val"].classes:
         raise DataMismatch(f"{source} has different classes in train and val")
     classes, counts = parts["train"].classes, {}
@@ -272,7 +272,7 @@ def _remove_further(out: Path, part: str, count: int) -> None:
             path.unlink()
 
 
-def _write(path: Path, held: Packed, indices: Sequence[int], first: int) -> int:
+def _write(path: Path, held: PackedListing, indices: Sequence[int], first: int) -> int:
     """Write a shard and its JSON file, unless they exist; returns the number of images."""
     if (there := _written(path, held, indices, first)) is not None:
         return there
@@ -285,7 +285,7 @@ def _write(path: Path, held: Packed, indices: Sequence[int], first: int) -> int:
     return len(shard.names)
 
 
-def _written(path: Path, held: Packed, indices: Sequence[int], first: int) -> int | None:
+def _written(path: Path, held: PackedListing, indices: Sequence[int], first: int) -> int | None:
     """The number of images in an existing, complete shard of these names, sizes and labels; None if there is none."""
     if not (path.is_file() and path.with_suffix(".json").is_file()):
         return None
@@ -308,7 +308,7 @@ def _key(path: Path, number: int) -> tuple[str, str]:
     return key, f"{key}{path.suffix.lower()}"
 
 
-def _add_example(tar: tarfile.TarFile, held: Packed, index: int, number: int) -> None:
+def _add_example(tar: tarfile.TarFile, held: PackedListing, index: int, number: int) -> None:
     path = held.name(index)
     key, picture = _key(path, number)
     try:
