@@ -19,8 +19,8 @@ from poise.data.loading.pictures import CentreCrop, RandomCrop
 from poise.data.loading.shards import open_part
 from poise.data.loading.streamed import Pictures
 from poise.data.sets.folders import Drawn
-from poise.data.task import Task
 from poise.distributed import rank, share
+from poise.running.experiment import Task
 from poise.running.judge import Judge
 from poise.training.loop import Now, fit
 from poise.training.plan import SGD, Plan

@@ -208,8 +208,8 @@ def test_many_sets_are_tested_by_a_compiled_model_with_the_same_counts(monkeypat
     from miniature import EXPERIMENT
 
     from poise import ResNet
-    from poise.data.task import Examples, Task
     from poise.running import judge
+    from poise.running.experiment import Examples, Task
 
     torch.manual_seed(0)
     model = ResNet(4, ((2, 16, 1), (2, 32, 2))).cuda().to(memory_format=torch.channels_last)

@@ -9,6 +9,7 @@ own         ours, with our draws, on synthetic images of each profile's size
 import json
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
@@ -69,7 +70,7 @@ def test_our_own_outputs_stay(profile: str, name: str) -> None:
     assert own_digests(profile, name) == json.loads(STORED.read_text())["own"][profile][name]
 
 
-def write(shared: Path) -> None:
+def write(shared: Path, scratch: Path) -> None:
     import numpy as np
     from test_oracles import by_libjpeg
 
@@ -85,7 +86,7 @@ def write(shared: Path) -> None:
     libjpeg = {}
     for height, width in ((8, 8), (17, 33), (32, 32), (50, 31), (64, 48), (223, 224)):
         for quality in (1, 10, 24, 40, 49, 58, 80, 85, 100):
-            made = by_libjpeg(picture(height, width)[0].permute(1, 2, 0).numpy(), quality, Path("/tmp/digest.jpg"))
+            made = by_libjpeg(picture(height, width)[0].permute(1, 2, 0).numpy(), quality, scratch / "picture.jpg")
             libjpeg[f"{height} {width} {quality}"] = sha256(made.tobytes()).hexdigest()[:16]
     own = {profile: {name: own_digests(profile, name) for name in CORRUPTIONS} for profile in SIDES}
     found = {"reference": reference, "2018": published, "libjpeg 9c": libjpeg, "own": own}
@@ -94,4 +95,5 @@ def write(shared: Path) -> None:
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    write(Path(__file__).parents[3] / "shared" / "corruptions")
+    with TemporaryDirectory() as scratch:
+        write(Path(__file__).parents[3] / "shared" / "corruptions", Path(scratch))

@@ -15,11 +15,10 @@ from miniature import EXPERIMENT
 from torch import nn
 
 from poise import CLGaussian, Gaussian, InfoNCE, LeNet, Ramp, resnet56
-from poise.data.task import Task
 from poise.errors import NotFinite, TrainingError
 from poise.records.schema import load
 from poise.running import fleets
-from poise.running.experiment import Build, Experiment, Method
+from poise.running.experiment import Build, Experiment, Method, Task
 from poise.running.fleets import run_fleets
 from poise.running.record import Event
 from poise.running.runner import Runner

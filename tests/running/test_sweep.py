@@ -20,7 +20,6 @@ import torch
 from miniature import EXPERIMENT, SWEEP, Blobs, blobs
 
 from poise.data.augment import Chain, PatchGaussian, Standard
-from poise.data.task import Examples, Task
 from poise.errors import TrainingError
 from poise.io.json_files import RecordError
 from poise.recipes import shelf
@@ -28,6 +27,7 @@ from poise.recipes.synthetic_mnist.table_1 import EXPERIMENT as MNIST
 from poise.records.schema import load
 from poise.reporting.sweep_page import load_sweep, sweep_page, sweep_text
 from poise.running import search as search_module
+from poise.running.experiment import Examples, Task
 from poise.running.search import Search
 from poise.running.sweep import Sweep, replaced
 

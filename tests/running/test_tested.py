@@ -18,9 +18,9 @@ from torch import nn
 from poise.data.loading.pictures import CentreCrop, RandomCrop
 from poise.data.loading.shards import open_part
 from poise.data.loading.streamed import Pictures
-from poise.data.task import Task
 from poise.errors import OutOfTime
 from poise.recipes.shelf import from_file
+from poise.running.experiment import Task
 from poise.running.fleets import run_fleets
 from poise.running.judge import Judge, read_tested
 from poise.running.runner import Runner

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from poise.data.loading.resident import on_device as on_device
     from poise.data.loading.sentences import TokenLoader as TokenLoader
     from poise.data.loading.streamed import StreamLoader as StreamLoader
-    from poise.data.task import Examples as Examples
-    from poise.data.task import Task as Task
     from poise.records.columns import Column as Column
     from poise.running.experiment import Build as Build
+    from poise.running.experiment import Examples as Examples
     from poise.running.experiment import Experiment as Experiment
     from poise.running.experiment import Method as Method
+    from poise.running.experiment import Task as Task
     from poise.running.runner import Runner as Runner
     from poise.running.sweep import Sweep as Sweep
     from poise.training.loop import fit as fit
@@ -34,9 +34,8 @@ _HOMES = {
     "poise.data.loading.resident": "DeviceLoader Loader on_device",
     "poise.data.loading.sentences": "TokenLoader",
     "poise.data.loading.streamed": "StreamLoader",
-    "poise.data.task": "Examples Task",
     "poise.records.columns": "Column",
-    "poise.running.experiment": "Build Experiment Method",
+    "poise.running.experiment": "Build Examples Experiment Method Task",
     "poise.running.runner": "Runner",
     "poise.running.sweep": "Sweep",
     "poise.training.loop": "fit",

@@ -39,7 +39,6 @@ from poise.data.loading.streamed import Pictures, workers_for
 from poise.data.sets.cache import manifest_of, root
 from poise.data.sets.fetch import folder
 from poise.data.sets.folders import Drawn, PackedListing, imagenet_c_part
-from poise.data.task import Make, Task
 from poise.errors import DataMismatch
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
@@ -52,7 +51,7 @@ from poise.objectives.objective import XE
 from poise.recipes.paper_corruptions import IMAGENET_C
 from poise.recipes.settings import Length
 from poise.records.columns import Column
-from poise.running.experiment import Build, Experiment, Method
+from poise.running.experiment import Build, Experiment, Make, Method, Task
 from poise.schedules import Ramp, Steps
 from poise.training.plan import SGD, Plan
 

@@ -32,13 +32,12 @@ from torch import Tensor, nn
 from poise.data.loading.resident import DeviceLoader, Loader, on_device
 from poise.data.loading.sentences import TokenLoader, tokens_of
 from poise.data.loading.streamed import Pictures, StreamLoader
-from poise.data.task import Examples, Task, require_labels
 from poise.distributed import rank, share, sum_over_processes, union, world_size
 from poise.errors import DataMismatch, out_of_time
 from poise.evaluation.accuracy import count_batches, count_right
 from poise.io.files import new_file
 from poise.io.json_files import is_intact, with_checksum
-from poise.running.experiment import Experiment, Measures
+from poise.running.experiment import Examples, Experiment, Measures, Task, require_labels
 from poise.tokens import Input, Tokens
 from poise.training.engine import compiled, compiles
 from poise.training.plan import Plan

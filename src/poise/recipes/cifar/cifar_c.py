@@ -21,7 +21,6 @@ import torch
 
 from poise.corruptions import protocols
 from poise.corruptions.protocols import CORRUPTIONS, EXTRA, SEVERITIES, STANDARD
-from poise.data.task import Examples, Make, Task
 from poise.evaluation.robustness import show_corrupted
 from poise.recipes.cifar.methods import (
     CLASSES,
@@ -38,7 +37,7 @@ from poise.recipes.cifar.methods import (
 from poise.recipes.paper_corruptions import CIFAR_C
 from poise.recipes.settings import Length
 from poise.records.columns import Column
-from poise.running.experiment import Experiment
+from poise.running.experiment import Examples, Experiment, Make, Task
 
 SETTINGS = {
     "cifar10": Settings("cifar10", 14_000, 2.0, 0.1, 10_000, 1.0, 0.1),

@@ -16,7 +16,6 @@ from poise.data.augment import Chain, GaussianNoise, PatchGaussian, Standard
 from poise.data.augmix import AugMix
 from poise.data.sets.cache import load
 from poise.data.sets.catalogue import CLASS_NAMES
-from poise.data.task import Examples
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
@@ -36,7 +35,7 @@ from poise.recipes.settings import (
     WEIGHTS,
     Length,
 )
-from poise.running.experiment import Build, Experiment, Method
+from poise.running.experiment import Build, Examples, Experiment, Method
 from poise.running.sweep import Sweep
 from poise.schedules import Ramp, Steps
 from poise.training.plan import SGD, Plan

@@ -19,7 +19,6 @@ import torch
 
 from poise.data.loading.resident import on_device
 from poise.data.pixel_noise import Kind, PixelNoise, pixel_deviation
-from poise.data.task import Examples, Make, Task
 from poise.recipes.cifar.methods import (
     CLASSES,
     GROUPS,
@@ -36,7 +35,7 @@ from poise.recipes.cifar.methods import (
 )
 from poise.recipes.settings import Length
 from poise.records.columns import Column
-from poise.running.experiment import Experiment
+from poise.running.experiment import Examples, Experiment, Make, Task
 from poise.running.sweep import Sweep
 
 SETTINGS = {

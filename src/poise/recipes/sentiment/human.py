@@ -23,9 +23,9 @@ from poise.data.loading.sentences import WordPieces
 from poise.data.sets.cache import path_of
 from poise.data.sets.fetch import folder
 from poise.data.sets.sst import Sentence, Split, as_glue, read_sentences
-from poise.data.task import Task
 from poise.features.sensitivity import word_gradient, word_removal
 from poise.recipes.sentiment.alignment import Agreement, agreement, counts, is_marked, sentence_r
+from poise.running.experiment import Task
 from poise.tokens import Tokens
 
 Values = dict[str, list[np.ndarray]]  # measure → an array [W] per sentence

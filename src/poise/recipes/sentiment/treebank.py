@@ -25,7 +25,6 @@ from poise.data.loading.sentences import PieceDropout, WordPieces
 from poise.data.sets.cache import manifest_of, path_of, root
 from poise.data.sets.fetch import folder
 from poise.data.sets.sst import read_glue, read_phrases
-from poise.data.task import Examples, Task
 from poise.errors import DataNotFound, TrainingError
 from poise.features.perturbation import Remove
 from poise.features.selection import TopBottomFraction
@@ -38,7 +37,7 @@ from poise.objectives.objective import XE
 from poise.recipes.sentiment.human import Alignment, Strips
 from poise.recipes.settings import TOKEN_FRACTIONS, TOKEN_TEMPERATURES
 from poise.records.columns import Column
-from poise.running.experiment import Build, Experiment, Method
+from poise.running.experiment import Build, Examples, Experiment, Method, Task
 from poise.running.sweep import VALIDATION, Sweep
 from poise.schedules import Cosine, Ramp
 from poise.training.plan import Adam, Plan, Precision

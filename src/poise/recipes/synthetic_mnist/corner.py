@@ -26,11 +26,11 @@ from torch import Tensor, nn
 from poise.data.loading.resident import on_device, to_unit
 from poise.data.sets.cache import load
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST
-from poise.data.task import Examples, Task
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.sensitivity import JacobianSensitivity, spearman
 from poise.features.utility import GradientUtility
+from poise.running.experiment import Examples, Task
 
 DROP_BELOW = 1e-12  # section 4.2
 

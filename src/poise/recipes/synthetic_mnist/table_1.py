@@ -20,7 +20,6 @@ from poise.data.augment import GaussianNoise, PatchGaussian
 from poise.data.pixel_noise import PixelNoise, pixel_deviation
 from poise.data.sets.cache import load
 from poise.data.synthetic_mnist import Digits, SyntheticMNIST
-from poise.data.task import Examples, Make, Task
 from poise.features.perturbation import Gaussian
 from poise.features.selection import TopBottom
 from poise.features.utility import GradientUtility
@@ -32,7 +31,7 @@ from poise.objectives.objective import XE
 from poise.recipes.settings import PATCH_SIZES, SIGMAS, TEMPERATURES, WEIGHTS
 from poise.recipes.synthetic_mnist.corner import CornerMeasures
 from poise.records.columns import Column
-from poise.running.experiment import Build, Experiment, Method
+from poise.running.experiment import Build, Examples, Experiment, Make, Method, Task
 from poise.running.sweep import Sweep
 from poise.schedules import Exponential, Ramp
 from poise.training.plan import Adam, Plan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from poise.data.task import Examples, Task
+from poise.running.experiment import Examples, Task
 
 IMAGES, LABELS = np.zeros((4, 8, 8), np.uint8), np.arange(4)
 
