@@ -30,10 +30,9 @@ from steady import Bench, Enough, Long, Meter, resident, stop_after, streamed, t
 from torch.utils.data import DataLoader
 
 from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, TopBottom, resnet_v2_50
-from poise.data.loading.pictures import PictureSet, RandomCrop, Source, stream_epoch
+from poise.data.loading.pictures import Pictures, PictureSet, RandomCrop, Source, StreamLoader, stream_epoch
 from poise.data.loading.resident import DeviceLoader, to_unit
 from poise.data.loading.shards import open_part, write_shards
-from poise.data.loading.streamed import Pictures, StreamLoader
 from poise.data.sets.folders import Drawn, PackedListing, imagenet_part
 from poise.running.benchmark import plain_fcl, plain_xe
 from poise.schedules import Constant

@@ -15,9 +15,8 @@ from streams import loader
 from toys import ConvNet
 
 from poise import FCL, Constant, Gaussian, GradientUtility, InfoNCE, PatchGaussian, Ramp, TopBottom
-from poise.data.loading.pictures import CentreCrop, RandomCrop
+from poise.data.loading.pictures import CentreCrop, Pictures, RandomCrop
 from poise.data.loading.shards import open_part
-from poise.data.loading.streamed import Pictures
 from poise.data.sets.folders import Drawn
 from poise.distributed import rank, share
 from poise.running.experiment import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from poise.data.loading.streamed import Pictures, StreamLoader
+from poise.data.loading.pictures import Pictures, StreamLoader
 
 
 def loader(held: Pictures, batch_size: int = 6, **options: object) -> StreamLoader:

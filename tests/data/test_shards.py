@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 
 from poise.cli.app import app
 from poise.data.loading import shards as sharding
-from poise.data.loading.pictures import RandomCrop
+from poise.data.loading.pictures import Pictures, RandomCrop
 from poise.data.loading.shards import Shards, imagenet, open_part, read_index, read_shard, scan, write_shards
-from poise.data.loading.streamed import Pictures
 from poise.data.sets import catalogue
 from poise.data.sets.folders import Drawn, imagenet_part
 from poise.errors import DataMismatch

@@ -10,8 +10,7 @@ from PIL import Image
 from streams import fed, loader
 
 from poise import PatchGaussian
-from poise.data.loading.pictures import CentreCrop, PictureSet, RandomCrop
-from poise.data.loading.streamed import Pictures, workers_for
+from poise.data.loading.pictures import CentreCrop, Pictures, PictureSet, RandomCrop, workers_for
 from poise.data.sets.folders import Drawn, PackedListing, draw, in_class_folders
 from poise.errors import DataError, DataMismatch
 from poise.random import Stream

@@ -15,9 +15,8 @@ from deadlines import Soon
 from miniature import EXPERIMENT
 from torch import nn
 
-from poise.data.loading.pictures import CentreCrop, RandomCrop
+from poise.data.loading.pictures import CentreCrop, Pictures, RandomCrop
 from poise.data.loading.shards import open_part
-from poise.data.loading.streamed import Pictures
 from poise.errors import OutOfTime
 from poise.recipes.shelf import from_file
 from poise.running.experiment import Task

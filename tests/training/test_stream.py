@@ -9,10 +9,9 @@ import torch
 from streams import loader
 
 from poise import FCL, XE, Gaussian, GradientUtility, InfoNCE, PatchGaussian, Ramp, ResNetV2, Steps, TopBottom
-from poise.data.loading.pictures import CentreCrop, PictureSet, RandomCrop
+from poise.data.loading.pictures import CentreCrop, Pictures, PictureSet, RandomCrop, StreamLoader
 from poise.data.loading.resident import DeviceLoader
 from poise.data.loading.shards import open_part, write_shards
-from poise.data.loading.streamed import Pictures, StreamLoader
 from poise.data.sets.folders import Drawn, PackedListing, in_class_folders
 from poise.errors import NotFinite, OutOfTime, TrainingError
 from poise.training.checkpoint import newest

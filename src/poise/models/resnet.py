@@ -14,7 +14,7 @@ Both normalise inside: images are in [0, 1] everywhere else, so that sigma has o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 import torch.fx
@@ -192,7 +192,7 @@ def _stack(
     return nn.Sequential(*layers), width
 
 
-def _initialise(model: nn.Module, mode: str) -> None:
+def _initialise(model: nn.Module, mode: Literal["fan_in", "fan_out"]) -> None:
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu")

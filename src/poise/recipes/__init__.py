@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from poise.data.loading.pictures import StreamLoader as StreamLoader
     from poise.data.loading.resident import DeviceLoader as DeviceLoader
     from poise.data.loading.resident import Loader as Loader
     from poise.data.loading.resident import on_device as on_device
     from poise.data.loading.sentences import TokenLoader as TokenLoader
-    from poise.data.loading.streamed import StreamLoader as StreamLoader
     from poise.records.columns import Column as Column
     from poise.running.experiment import Build as Build
     from poise.running.experiment import Examples as Examples
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "poise.data.loading.resident": "DeviceLoader Loader on_device",
     "poise.data.loading.sentences": "TokenLoader",
-    "poise.data.loading.streamed": "StreamLoader",
+    "poise.data.loading.pictures": "StreamLoader",
     "poise.records.columns": "Column",
     "poise.running.experiment": "Build Examples Experiment Method Task",
     "poise.running.runner": "Runner",

@@ -33,9 +33,8 @@ from poise.corruptions.corrupt import corrupt
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
 from poise.data.augment import PatchGaussian
-from poise.data.loading.pictures import CentreCrop, RandomCrop, Source
+from poise.data.loading.pictures import CentreCrop, Pictures, RandomCrop, Source, workers_for
 from poise.data.loading.shards import open_part
-from poise.data.loading.streamed import Pictures, workers_for
 from poise.data.sets.cache import manifest_of, root
 from poise.data.sets.fetch import folder
 from poise.data.sets.folders import Drawn, PackedListing, imagenet_c_part

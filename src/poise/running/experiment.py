@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from poise.checks import require_folder_name
 from poise.data.augment import Augmentation
+from poise.data.loading.pictures import Pictures
 from poise.data.loading.sentences import TokenAugmentation
-from poise.data.loading.streamed import Pictures
 from poise.objectives.objective import Objective
 from poise.records.columns import Column
 from poise.training.plan import Plan

@@ -29,9 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from poise.data.loading.pictures import Pictures, StreamLoader
 from poise.data.loading.resident import DeviceLoader, Loader, on_device
 from poise.data.loading.sentences import TokenLoader, tokens_of
-from poise.data.loading.streamed import Pictures, StreamLoader
 from poise.distributed import rank, share, sum_over_processes, union, world_size
 from poise.errors import DataMismatch, out_of_time
 from poise.evaluation.accuracy import count_batches, count_right
