@@ -30,8 +30,7 @@ from torch import nn
 
 import poise
 from poise.auditing.measure import units
-from poise.auditing.statistics.errors_by_feature import FeatureRemoval, softmax, temperature
-from poise.auditing.statistics.misuse import misused_features
+from poise.auditing.statistics.misuse import FeatureRemoval, misused_features, softmax, temperature
 from poise.data.sets.cache import load
 
 MODELS = {

@@ -9,7 +9,7 @@ from auditing.planted_text import COMPANION, NOT, NUISANCE, Reader, batches, sen
 
 import poise
 from poise.auditing.measure import shifted, units
-from poise.auditing.statistics.errors_by_feature import FeatureRemoval, LogitChange, loss_of, measured_effect
+from poise.auditing.statistics.misuse import FeatureRemoval, LogitChange, loss_of, measured_effect
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST
 
 

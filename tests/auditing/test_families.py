@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from poise.auditing.statistics.errors_by_feature import FeatureRemoval, exceptions, overall, softmax, temperature
-from poise.auditing.statistics.misuse import misused_features
+from poise.auditing.statistics.misuse import FeatureRemoval, exceptions, misused_features, overall, softmax, temperature
 
 
 def sample(count: int, classes: int = 3, features: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

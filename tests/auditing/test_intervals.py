@@ -6,8 +6,7 @@ import torch
 from scipy import stats
 
 import poise
-from poise.auditing.statistics.errors_by_feature import FeatureRemoval, temperature
-from poise.auditing.statistics.misuse import misused_features
+from poise.auditing.statistics.misuse import FeatureRemoval, misused_features, temperature
 from poise.auditing.statistics.numbers import calibration, corrected, mean, resampled, share
 from poise.features.sensitivity import overlap, spearman
 

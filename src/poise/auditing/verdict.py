@@ -41,8 +41,7 @@ from typing import Any
 
 import numpy as np
 
-from poise.auditing.statistics.errors_by_feature import MOST_USE
-from poise.auditing.statistics.misuse import MisusedFeature
+from poise.auditing.statistics.misuse import MOST_USE, MisusedFeature
 from poise.auditing.statistics.numbers import Number
 
 OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED = "over-robust", "brittle", "follows utility", "undecided"

@@ -1,9 +1,8 @@
 """Misused features: features that a model ignores or overuses, found by their correlation with its errors.
 
 A model's own utility cannot show the features that it ignores: where s_j = 0, u_j = 0. But its errors correlate with
-them. The tests are in errors_by_feature.py; p corrects for all of them, and is doubled for two families. The
-probabilities are first scaled by the best temperature; otherwise every overconfident model would seem to overuse all
-features.
+them. p is corrected for all tests, and doubled for the two families. The probabilities are first scaled by the best
+temperature; otherwise every overconfident model would seem to overuse all features.
 
     gain = 1 - min over t of loss(logits + t v d) / loss(logits)     what one weight on v, along d, would take off
 
@@ -18,7 +17,42 @@ with it when those are removed.
 
 Features must be at fixed places, or be words. In photographs that are not aligned, the search finds nothing.
 
-Axes: N examples, L classes, J units or words, M examples that were kept.
+Two families of tests find the features. With a residual r, a feature v and the model's own logit f, all of them
+centred, over n examples,
+
+    z = sqrt(n) corr(r, v - (v'f / f'f) f)
+
+    overall     r_c = [y = c] - p_c for each class c, with f the logit of c, over all examples
+    exceptions  r = [right] - confidence, with f the log odds of the confidence: what reverses the prediction; over the
+                examples predicted as one class, and over all of them together, centred within those of each class
+
+The part of a feature that f explains is removed: the temperature makes r'f about 0, so this part cannot correlate with
+the errors and would only hide the rest.
+
+A single example can make z as large as sqrt(n), such as the only digit with ink in a corner, if it is misclassified. So
+several examples must contribute to a feature: the sum of their contributions r_i v_i must reach 2.6 of its own standard
+errors,
+
+    |sum of r_i v_i| >= 2.576 sqrt(sum of (r_i v_i)^2)
+
+This needs at least seven examples, since m of them reach at most sqrt(m). The z of each such feature is compared with the maximum over the family in each of 500 permutations of r (maxT), among
+the examples over which it is centred. This corrects for all tests.
+
+The effect of a feature is measured by removing it: a word wherever it occurs; a unit of a tensor gets its mean over the
+examples. With f the scaled logits, f' those without the feature, and w the change of the logits that the labels would
+reward, all centred over classes,
+
+    use      sum of (f - f') w / sum of w w          how far the model already goes in that direction: 0 not at all
+    without  1 - mean loss(f') / mean loss(f)        the cost of the feature: above 0 the model is better without it
+
+    overused   use is below 0: the model goes the wrong way; and without is at least 5 % of the loss
+    unused     use is between -1/4 and 1/4, and the embedding moves with the feature no more than with others (at most
+               1.5 times as much as with the median one)
+    unclear    all others: the interval crosses a border, or the model goes in the right direction, but not far enough
+
+where use counts with 2.6 standard errors over examples, which leaves 1 % to chance.
+
+Axes: N examples, L classes, J units or words, R rows (residuals), P permutations, M examples that were kept.
 """
 
 from __future__ import annotations
@@ -33,20 +67,241 @@ import torch
 from torch import Tensor
 
 from poise.auditing.measure import Collected, shifted, unit_names, units
-from poise.auditing.statistics.errors_by_feature import (
-    CONSTANT,
-    LEAST_EXAMPLES,
-    FeatureRemoval,
-    LogitChange,
-    exceptions,
-    loss_of,
-    measured_effect,
-    overall,
-    softmax,
-    temperature,
-)
 from poise.classifier import Classifier, evaluating
 from poise.tokens import Input, Tokens
+
+LEAST_COST = 0.05  # of the mean loss
+MOST_USE = 0.25
+MOST_SENSITIVE = 1.5  # times the median
+STANDARD_ERRORS = 2.576  # leave 1 % to chance
+CONSTANT = 1e-9
+LEAST_EXAMPLES = 30
+_PERMUTATIONS = 500
+_CLASSES = 50
+_LEAST_LEFT = 1e-3  # of a feature's variance, after removing the part that the logit explains
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The tests of one family, z [R, J].
+
+    labels   [R] the class of a row; None for all classes.
+    carried  [R, J] whether several examples contribute.
+    chance   [P] the largest |z| in each permutation.
+    inside   [R, N] the examples of a row.
+    step     (row, feature) → the Newton step of one weight on the feature, for one standard deviation [L] or [N, L].
+    """
+
+    labels: list[int | None]
+    z: np.ndarray
+    carried: np.ndarray
+    chance: np.ndarray
+    inside: np.ndarray
+    step: Callable[[int, int], np.ndarray]
+
+    @property
+    def strength(self) -> np.ndarray:
+        """|z| [R, J]; 0 unless several examples contribute."""
+        found: np.ndarray = np.abs(self.z) * self.carried
+        return found
+
+
+def overall(p: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int) -> Family | None:
+    """Tests for features that indicate a class, or exclude it. p [N, L], labels [N], values [N, J]."""
+    residual = (np.arange(p.shape[1]) == labels[:, None]) - p
+    kept = np.argsort(-residual.var(0), kind="stable")[:_CLASSES]
+    kept = kept[residual[:, kept].std(0) > CONSTANT]
+    if not len(kept):
+        return None
+    everywhere = np.ones((len(kept), len(labels)), bool)
+    one_group = np.zeros(len(labels), int)
+    tested = _tested(residual[:, kept], _log_odds(p[:, kept]), values, one_group, everywhere, seed)
+    scores = (residual - residual.mean(0)).T @ _standard(values) / len(labels)  # [L, J]
+    step = scores / np.maximum((p * (1 - p)).mean(0), 1e-9)[:, None]
+    return Family(kept.tolist(), *tested, everywhere, lambda row, feature: step[:, feature])
+
+
+def exceptions(p: np.ndarray, labels: np.ndarray, values: np.ndarray, seed: int) -> Family | None:
+    """Tests for features that make the model's predictions wrong."""
+    taken_for, confidence = p.argmax(1), p.max(1)
+    residual = (taken_for == labels) - confidence
+    names, counts = np.unique(taken_for, return_counts=True)
+    groups = [(int(name), taken_for == name) for name in names[counts >= LEAST_EXAMPLES]]
+    together: list[tuple[int | None, np.ndarray]] = [(None, counts[np.searchsorted(names, taken_for)] > 1)]
+    rows = [*groups, *(together if len(names) > 1 and together[0][1].sum() >= LEAST_EXAMPLES else [])]
+    rows = [(name, inside) for name, inside in rows if residual[inside].std() > CONSTANT]
+    if not rows:
+        return None
+    insides = np.stack([inside for _, inside in rows])
+    errors, odds = (np.repeat(each[:, None], len(rows), 1) for each in (residual, _log_odds(confidence)))
+    tested = _tested(errors, odds, values, taken_for, insides, seed)
+    predicted = (np.arange(p.shape[1]) == taken_for[:, None]).astype(float)
+
+    def step(row: int, feature: int) -> np.ndarray:
+        inside = insides[row]
+        score = float((_standard(residual[inside, None]) * _standard(values[inside, feature, None])).mean())
+        sure = max(float((confidence[inside] * (1 - confidence[inside])).mean()), 1e-9)
+        found: np.ndarray = score * residual[inside].std() / sure * predicted
+        return found
+
+    return Family([name for name, _ in rows], *tested, insides, step)
+
+
+def _tested(
+    errors: np.ndarray, about: np.ndarray, values: np.ndarray, groups: np.ndarray, insides: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """z [R, J], whether several examples contribute [R, J], and the largest |z| in each permutation [P].
+
+    errors  [N, R] the residuals.
+    about   [N, R] the logit of each residual.
+    groups  [N] the groups within which all values are centred and permuted.
+    """
+    mine = insides.T
+    features = _centred_columns(values, groups)
+    energy = features**2
+    logit = _unit(_centred_columns(about, groups) * mine)
+    errors = _centred_columns(errors, groups) * mine
+    errors = _unit(errors - logit * (errors * logit).sum(0))
+    explained = logit.T @ features
+    whole = mine.T @ energy
+    left = whole - explained**2
+    spread = np.sqrt(np.where(left > np.maximum(_LEAST_LEFT * whole, CONSTANT), left, np.inf))
+    scale = np.sqrt(mine.sum(0))[:, None] / spread
+
+    def total(rows: np.ndarray) -> np.ndarray:
+        found: np.ndarray = rows.T @ features - (rows * logit).sum(0)[:, None] * explained
+        return found
+
+    weight = errors**2  # and the sum of r^2 (v - b f)^2, multiplied out
+    squares = weight.T @ energy - 2 * explained * ((weight * logit).T @ features)
+    squares += explained**2 * (weight * logit**2).sum(0)[:, None]
+    carried = total(errors) ** 2 >= STANDARD_ERRORS**2 * np.maximum(squares, CONSTANT**2)
+
+    draw, first = np.random.default_rng(seed), np.argsort(groups, kind="stable")
+    chance, order = np.empty(_PERMUTATIONS), np.empty(len(groups), int)
+    for number in range(_PERMUTATIONS):
+        order[first] = np.lexsort((draw.random(len(groups)), groups))
+        chance[number] = np.abs(total(errors[order]) * scale).max()
+    return total(errors) * scale, carried, chance
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRemoval:
+    """The removal of features.
+
+    without      returns the logits [M, L] of the first M examples without the given units.
+    rest         [J] the value of a removed unit.
+    sensitivity  [J] how far the embedding moves with each unit, the mean over examples.
+    """
+
+    without: Callable[[Sequence[int]], np.ndarray]
+    rest: np.ndarray
+    sensitivity: np.ndarray
+
+    def is_insensitive(self, unit: int) -> bool:
+        """Whether the embedding moves no more with this unit than with others."""
+        return bool(self.sensitivity[unit] <= MOST_SENSITIVE * np.median(self.sensitivity))
+
+
+@dataclass(frozen=True, eq=False)
+class LogitChange:
+    """The change of the logits by one weight on a feature.
+
+    values  [N] the values of the feature.
+    step    [L] or [N, L] the change for one standard deviation of the feature.
+    inside  [N] the examples that it applies to.
+    """
+
+    values: np.ndarray
+    step: np.ndarray
+    inside: np.ndarray
+
+    def wanted(self, beside: float | None = None) -> np.ndarray:
+        """The change [N, L] relative to the mean value of the feature, or to another value."""
+        held = self.values[self.inside]
+        away = (self.values - (held.mean() if beside is None else beside)) / max(float(held.std()), 1e-12) * self.inside
+        found: np.ndarray = away[:, None] * self.step
+        return found
+
+
+def measured_effect(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    change: LogitChange,
+    removal: FeatureRemoval,
+    unit: int,
+    fitted_temperature: float,
+) -> tuple[str, float | None, float | None]:
+    """The kind of misuse, the use of the feature, and the share of the loss that disappears without it."""
+    less = removal.without([unit])
+    count = len(less)
+    if count < LEAST_EXAMPLES:
+        return "unclear", None, None
+    scaled, left, labels = logits[:count] / fitted_temperature, less / fitted_temperature, labels[:count]
+    effect, wanted = _centred(scaled - left), _centred(change.wanted(float(removal.rest[unit]))[:count])
+    size = max(float((wanted**2).sum()), 1e-12)
+    use = float((effect * wanted).sum()) / size
+    slack = STANDARD_ERRORS * float(np.sqrt((((effect - use * wanted) * wanted).sum(1) ** 2).sum())) / size
+    loss = max(float(loss_of(scaled, labels).mean()), 1e-9)
+    share = 1 - float(loss_of(left, labels).mean()) / loss
+    if use + slack < 0 and share >= LEAST_COST:
+        return "overused", use, share
+    unused = abs(use) + slack < MOST_USE and removal.is_insensitive(unit)
+    return "unused" if unused else "unclear", use, share
+
+
+def temperature(logits: np.ndarray, labels: np.ndarray) -> float:
+    """The T for which softmax(logits / T) fits the labels best, between 1/20 and 20, by golden section on log T."""
+    return float(np.exp(_lowest(lambda power: float(loss_of(logits / np.exp(power), labels).mean()), -3.0, 3.0, 40)))
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Softmax over classes [N, L]."""
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    found: np.ndarray = powers / powers.sum(1, keepdims=True)
+    return found
+
+
+def loss_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The cross-entropy of each example [N]."""
+    top = logits.max(1)
+    total = top + np.log(np.exp(logits - top[:, None]).sum(1))
+    found: np.ndarray = total - logits[np.arange(len(labels)), labels]
+    return found
+
+
+def _centred(values: np.ndarray) -> np.ndarray:
+    found: np.ndarray = values - values.mean(1, keepdims=True)
+    return found
+
+
+def _log_odds(p: np.ndarray) -> np.ndarray:
+    held = np.clip(p, 1e-9, 1 - 1e-9)
+    found: np.ndarray = np.log(held / (1 - held))
+    return found
+
+
+def _centred_columns(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """The values [N, *] minus the mean of their group."""
+    names, place = np.unique(groups, return_inverse=True)
+    member = place[:, None] == np.arange(len(names))
+    found: np.ndarray = values - ((member / member.sum(0)).T @ values)[place]
+    return found
+
+
+def _unit(values: np.ndarray) -> np.ndarray:
+    """Columns of length 1; constant columns become 0."""
+    size = np.sqrt((values**2).sum(0))
+    found: np.ndarray = values / np.where(size > CONSTANT, size, np.inf)
+    return found
+
+
+def _standard(values: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and variance 1; constant columns become 0."""
+    spread = values.std(0)
+    found: np.ndarray = (values - values.mean(0)) / np.where(spread > CONSTANT, spread, np.inf)
+    return found
+
 
 LEVEL = 0.01
 LEAST_GAIN = 0.05  # of the mean loss
@@ -230,11 +485,16 @@ def _candidates(
 
 def _best_step(logits: np.ndarray, labels: np.ndarray, change: LogitChange) -> float:
     """The t that minimizes the convex loss of logits + t v d, between 0 and 8 Newton steps, by golden section."""
-    low, high, part = 0.0, _MOST_STEPS, (5**0.5 - 1) / 2
     wanted = change.wanted()
-    for _ in range(20):
+    return _lowest(lambda t: float(loss_of(logits + t * wanted, labels).mean()), 0.0, _MOST_STEPS, 20)
+
+
+def _lowest(function: Callable[[float], float], low: float, high: float, steps: int) -> float:
+    """The place of the minimum of a convex function, by golden section."""
+    part = (5**0.5 - 1) / 2
+    for _ in range(steps):
         left, right = high - part * (high - low), low + part * (high - low)
-        if loss_of(logits + left * wanted, labels).mean() < loss_of(logits + right * wanted, labels).mean():
+        if function(left) < function(right):
             high = right
         else:
             low = left
