@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from poise.io.json_files import RecordError
-from poise.reporting.audit_files import load_audit, point_of
+from poise.reporting.audit_page import load_audit, point_of
 
 TARGET = Path(__file__).parents[1] / "src" / "poise" / "reporting" / "audit_references.json"
 

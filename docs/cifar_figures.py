@@ -29,7 +29,7 @@ from poise.errors import DataError
 from poise.io.json_files import RecordError
 from poise.records.schema import Results
 from poise.records.schema import load as load_records
-from poise.reporting.findings import corruption_gaps
+from poise.reporting.tables import corruption_gaps
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -17,8 +17,7 @@ from poise.recipes.sentiment.alignment import is_marked, pearson, strength
 from poise.records.schema import Record, Results, load
 from poise.reporting.figures.strips import STRIPS, Strip, chosen_strips
 from poise.reporting.figures.svg import STRENGTH, colour, text_on
-from poise.reporting.rounding import number
-from poise.reporting.statistics import paired, summary
+from poise.reporting.statistics import number, paired, summary
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

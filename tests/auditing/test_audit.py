@@ -17,7 +17,7 @@ from poise.auditing.inputs.examples import batches as read
 from poise.auditing.inputs.examples import kind_of, sample_size
 from poise.auditing.verdict import confusions, in_a_cycle
 from poise.io.json_files import RecordError
-from poise.reporting.audit_files import load_audit
+from poise.reporting.audit_page import load_audit
 
 
 def pictures(count: int, channels: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -12,8 +12,7 @@ from fake_records import cifar, mnist, path_of
 from poise.records.schema import Published, load
 from poise.reporting import formats
 from poise.reporting.formats import FORMATS, text
-from poise.reporting.rounding import arrow, interval, number, probability, spread
-from poise.reporting.statistics import Difference, Summary
+from poise.reporting.statistics import Difference, Summary, arrow, interval, number, probability, spread
 from poise.reporting.tables import Grid, Mark, Table, differences_grid, tables_of
 
 

@@ -8,8 +8,8 @@ import pytest
 from fake_records import cifar, mnist, path_of
 
 from poise.records.schema import load
-from poise.reporting.figures.measures import families, measure_galleries
-from poise.reporting.figures.svg import Gallery
+from poise.reporting.figures.curves import families, measure_galleries
+from poise.reporting.figures.svg import Figures
 from poise.reporting.page import page
 
 REAL = Path(__file__).parents[2] / "results" / "synthetic-mnist"
@@ -28,7 +28,7 @@ def with_measures(folder: Path, more: dict[str, dict[int, dict[str, float]]], wa
     return folder
 
 
-def drawn_in(galleries: list[Gallery]) -> str:
+def drawn_in(galleries: list[Figures]) -> str:
     return "".join(figure for gallery in galleries for figure in gallery.figures)
 
 

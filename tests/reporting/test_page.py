@@ -19,18 +19,16 @@ from fake_records import cifar, mnist, path_of
 
 from poise.io.json_files import RecordError
 from poise.records.schema import Results, load
-from poise.reporting.figures.curves import class_bars, curve, differences, heat_map, learning_curves, measures
-from poise.reporting.figures.svg import ACCURACY, Scale, colour, element, heading, scale_of, short, text_on
-from poise.reporting.findings import (
+from poise.reporting.figures.curves import class_bars, curve, differences, learning_curves, measures
+from poise.reporting.figures.svg import ACCURACY, Scale, colour, element, heading, heat_map, scale_of, short, text_on
+from poise.reporting.page import facts_of, findings, page
+from poise.reporting.tables import (
     class_accuracies,
     corruption_accuracies,
     corruption_gaps,
-    facts_of,
-    findings,
     subtract,
+    tables_of,
 )
-from poise.reporting.page import page
-from poise.reporting.tables import tables_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "poise"
 

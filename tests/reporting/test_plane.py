@@ -6,8 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from poise.reporting.audit_files import Point, references
-from poise.reporting.figures.audits import letters, plane
+from poise.reporting.audit_page import references
+from poise.reporting.figures.audits import Point, letters, plane
 from poise.reporting.figures.svg import Box, Wanted, place_labels
 
 THRESHOLDS = {"least_far": 0.25, "neutral": 1.0}

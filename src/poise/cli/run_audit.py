@@ -39,7 +39,7 @@ from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
 from poise.io.files import is_part, require_writable, sweep
 from poise.io.json_files import RecordError
-from poise.reporting.audit_files import load_audit
+from poise.reporting.audit_page import load_audit
 
 
 def run_audit(request: AuditRequest) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from poise.io.json_files import read_json
-from poise.reporting.audit_files import Audited, load_audit, point_of, references
+from poise.io.files import is_mixed, regular, sweep
+from poise.io.json_files import RecordError, read_json, require
 from poise.reporting.figures.audits import (
     SENSITIVE,
     USEFUL,
+    Point,
     bars,
     letters,
     maps,
@@ -23,10 +26,54 @@ from poise.reporting.figures.audits import (
     slice_plot,
     strength_plot,
 )
-from poise.reporting.figures.curves import heat_map
-from poise.reporting.figures.svg import Gallery, Key, colour, legend, text_on
+from poise.reporting.figures.svg import Figures, Key, colour, heat_map, legend, text_on
 from poise.reporting.render import Cell, Sheet, render
-from poise.reporting.rounding import DASH, number, probability
+from poise.reporting.statistics import DASH, number, probability
+
+
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """The facts of audit.json, and arrays of the telling examples: x_0, u_0, s_0 and so on."""
+
+    facts: dict[str, Any]
+    arrays: dict[str, np.ndarray] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.facts["model"]["name"])
+
+
+def load_audit(folder: Path) -> Audited:
+    """Read the audit in a folder; RecordError if a file is missing or damaged."""
+    for home in (folder, folder.parent):  # of one, and of a comparison
+        sweep(home)
+        if is_mixed(home):
+            raise RecordError(f"{home} holds files of two audits: its process was killed, so run that audit again")
+    path = folder / "audit.json"
+    facts = read_json(path, "audit")
+    require(path, facts, "audit", model=dict, data=dict, numbers=dict, verdict=dict, slices=list, telling=list)
+    try:
+        with regular(folder / "telling.npz").open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except Exception as error:  # whatever a damaged file makes numpy raise
+        raise RecordError(f"{folder / 'telling.npz'} cannot be read: {error}") from None
+    return Audited(facts, arrays)
+
+
+def point_of(facts: dict[str, Any], reference: bool = False) -> Point | None:
+    """The model in the plane; None if a gain is unknown."""
+    ends = [[facts["numbers"][name][end] for end in ("value", "low", "high")] for name in ("near_gain", "far_gain")]
+    if any(end is None for side in ends for end in side):
+        return None
+    (a, b, c), (d, e, f) = ends
+    return Point(str(facts["model"]["name"]), (a, b, c), (d, e, f), reference)
+
+
+def references() -> list[Point]:
+    """Reference models, measured by `poise audit`."""
+    rows = json.loads(files("poise.reporting").joinpath("audit_references.json").read_text(encoding="utf-8"))
+    return [Point(row["name"], tuple(row["near"]), tuple(row["far"]), reference=True) for row in rows]
+
 
 MEANINGS = {
     "accuracy": "share of correct answers on the unchanged examples",
@@ -81,7 +128,7 @@ class Model:
     notes: list[str]
     confusions: list[str]
     features: Sheet | None
-    slices: Gallery
+    slices: Figures
     examples: dict[str, list[Example]]
     method: dict[str, str]
 
@@ -177,16 +224,18 @@ def interval_cell(held: dict[str, Any] | None) -> str:
     return f"{number(held['value'], 3)} [{number(held['low'], 3)}, {number(held['high'], 3)}]"
 
 
-def _perturbation(audits: Sequence[Audited]) -> Gallery:
+def _perturbation(audits: Sequence[Audited]) -> Figures:
     """Accuracy and shift over the strength of the perturbation."""
     kinds = {"accuracy": "accuracy", "shift": "embedding shift"}
-    drawn = [strength_plot(each, what, _title(each, audits, title)) for each in audits for what, title in kinds.items()]
+    drawn = [
+        strength_plot(each.facts, what, _title(each, audits, title)) for each in audits for what, title in kinds.items()
+    ]
     keys = legend(["least useful features perturbed", "most useful features perturbed"])
     note = "The unit of a shift is the typical distance of two examples' embeddings."
-    return Gallery("Under perturbation of the least and the most useful features", drawn, keys, note)
+    return Figures("Under perturbation of the least and the most useful features", drawn, keys, note)
 
 
-def _corruptions(audits: Sequence[Audited]) -> list[Gallery]:
+def _corruptions(audits: Sequence[Audited]) -> list[Figures]:
     """Heat maps of accuracy and of calibration error; of two models also the difference in accuracy."""
     if not any(audited.facts["corruptions"] for audited in audits):
         return []
@@ -199,7 +248,7 @@ def _corruptions(audits: Sequence[Audited]) -> list[Gallery]:
         drawn.append(heat_map("accuracy of the second − the first", gap, reach))  # noqa: RUF001
     calibration = "calibration error (low is good)"
     drawn += [heat_map(_title(a, audits, calibration), cells_of(a, "calibration_error")) for a in audits]
-    return [Gallery("Under corruptions", drawn)]
+    return [Figures("Under corruptions", drawn)]
 
 
 def cells_of(audited: Audited, what: str) -> dict[str, dict[int, float]]:
@@ -216,7 +265,7 @@ def _title(audited: Audited, audits: Sequence[Audited], what: str) -> str:
     return f"{name}: {what}"
 
 
-def _slices(held: list[dict[str, Any]]) -> Gallery:
+def _slices(held: list[dict[str, Any]]) -> Figures:
     """Accuracy, rank correlation and far gain of each slice, with intervals."""
     drawn = []
     for column in dict.fromkeys(entry["column"] for entry in held):
@@ -228,7 +277,7 @@ def _slices(held: list[dict[str, Any]]) -> Gallery:
         for e in held
     ]
     sheet = Sheet(["slice", "examples", *(name.replace("_", " ") for name in names)], rows)
-    return Gallery("Per class and slice", drawn, sheet=sheet)
+    return Figures("Per class and slice", drawn, sheet=sheet)
 
 
 def _features(facts: dict[str, Any]) -> Sheet | None:

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 from markupsafe import Markup
 
 from poise.corruptions.protocols import CORRUPTIONS
 from poise.io.files import regular
 from poise.io.json_files import RecordError
 from poise.records.recipe_text import pretty
-from poise.records.schema import Results
+from poise.records.schema import Record, Results
 from poise.reporting.captions import listed, spans
 from poise.reporting.figures import curves as plots
 from poise.reporting.figures.frontier import frontier_galleries
-from poise.reporting.figures.measures import measure_galleries
 from poise.reporting.figures.strips import Strip, chosen_strips
-from poise.reporting.figures.svg import COLOURS, Gallery, legend
-from poise.reporting.findings import class_accuracies, corruption_accuracies, corruption_gaps, facts_of, findings, pairs
+from poise.reporting.figures.svg import COLOURS, Figures, heat_map, legend
 from poise.reporting.render import Cell, Sheet, render
-from poise.reporting.rounding import DASH
-from poise.reporting.tables import MAIN, Mark, Table, differences_grid, main_grid, tables_of
+from poise.reporting.statistics import DASH
+from poise.reporting.tables import (
+    MAIN,
+    Mark,
+    Row,
+    Table,
+    class_accuracies,
+    corruption_accuracies,
+    corruption_gaps,
+    differences_grid,
+    main_grid,
+    pairs,
+    tables_of,
+)
 
 _OPEN = 12  # findings above a table; more are folded away
 _SETS = 6  # test sets with bars per class; more would bury the rest
@@ -52,7 +63,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RecipeText:
     """The recipe and the environment of a method's runs."""
 
     method: str
@@ -68,11 +79,11 @@ class Chapter:
     title: str
     facts: list[str]
     tables: list[ShownTable]
-    comparisons: list[Gallery]
+    comparisons: list[Figures]
     strips: list[Strip]
-    measured: list[Gallery]
+    measured: list[Figures]
     pictures: list[Picture]
-    recipes: list[Recipe]
+    recipes: list[RecipeText]
 
 
 def page(found: Sequence[Results]) -> str:
@@ -94,7 +105,7 @@ def chapter_of(results: Results) -> Chapter:
         measured=[
             *_corruptions(results, order),
             *_classes(results, order),
-            *measure_galleries(results, order),
+            *plots.measure_galleries(results, order),
             *_curves(results, order),
         ],
         pictures=_pictures(results.folder / "figures"),
@@ -147,42 +158,42 @@ def _stacked(row: Sequence[Mark]) -> list[Cell]:
     return cells
 
 
-def _differences(table: Table, order: Sequence[str]) -> list[Gallery]:
+def _differences(table: Table, order: Sequence[str]) -> list[Figures]:
     """Differences from the first method of each group, with their intervals."""
     drawn = [figure for place in range(len(table.columns)) if (figure := plots.differences(table, place, order))]
     grid = differences_grid(table)
     sheet = Sheet([name for name, _ in grid.head], [[mark.text for mark in row] for row in grid.rows], grid.rules)
     note = "Dots: mean difference over common seeds; bars: 95 % interval, uncorrected; filled: significant."
-    return [Gallery("Differences", drawn, note=note, sheet=sheet)] if drawn else []
+    return [Figures("Differences", drawn, note=note, sheet=sheet)] if drawn else []
 
 
-def _curves(results: Results, order: Sequence[str]) -> list[Gallery]:
+def _curves(results: Results, order: Sequence[str]) -> list[Figures]:
     """Everything in the logs, over epochs."""
     drawn = [plots.learning_curves(results, name, order) for name in plots.measures(results)]
     note = "Thick: mean over seeds; thin: every seed. Values that fall by more than a factor of 20 are on a log scale."
-    return [Gallery("Learning curves", drawn, legend(order), note)] if drawn else []
+    return [Figures("Learning curves", drawn, legend(order), note)] if drawn else []
 
 
-def _corruptions(results: Results, order: Sequence[str]) -> list[Gallery]:
+def _corruptions(results: Results, order: Sequence[str]) -> list[Figures]:
     """Accuracy per corruption and severity, and its difference from the first method of the group."""
     cells = {method: found for method in order if (found := corruption_accuracies(results, method))}
     if not cells:
         return []
     own = sorted({name for rows in cells.values() for name in rows} - set(CORRUPTIONS))
     below = f"The severity of {listed(own)} is the number in the name of the test set: 5 of {own[0]}/5." if own else ""
-    drawn = [plots.heat_map(method, found) for method, found in cells.items()]
+    drawn = [heat_map(method, found) for method, found in cells.items()]
     gaps = {f"{m} − {first}": corruption_gaps(results, m, first) for m, first in pairs(results, order)}  # noqa: RUF001
     reach = max((abs(v) for gap in gaps.values() for row in gap.values() for v in row.values()), default=0) or 1.0
-    maps = [plots.heat_map(title, gap, reach) for title, gap in gaps.items() if gap]
-    galleries = [Gallery("Accuracy per corruption and severity", drawn, below=below)]
-    return [*galleries, Gallery("Difference from the first method of the group", maps)] if maps else galleries
+    maps = [heat_map(title, gap, reach) for title, gap in gaps.items() if gap]
+    galleries = [Figures("Accuracy per corruption and severity", drawn, below=below)]
+    return [*galleries, Figures("Difference from the first method of the group", maps)] if maps else galleries
 
 
-def _classes(results: Results, order: Sequence[str]) -> list[Gallery]:
+def _classes(results: Results, order: Sequence[str]) -> list[Figures]:
     """Bars per class, rare classes apart, for test sets that are a column of their own."""
     single = dict.fromkeys(column.of[0] for column in results.experiment.columns if len(column.of) == 1)
     names = [name for name in single if any(name in record.classes for record in results.records)]
-    galleries = [Gallery(f"Accuracy per class: {name}", _bars(results, name, order)) for name in names[:_SETS]]
+    galleries = [Figures(f"Accuracy per class: {name}", _bars(results, name, order)) for name in names[:_SETS]]
     below = "Bars: mean over seeds; whiskers: lowest and highest seed; dashed: mean of the block."
     return [*galleries[:-1], replace(galleries[-1], below=below)] if galleries else []
 
@@ -213,6 +224,58 @@ def _data_uri(path: Path) -> str:
     return f"data:{_KINDS[path.suffix.lower()]};base64,{base64.b64encode(content).decode()}"
 
 
-def _recipe(results: Results, method: str) -> Recipe:
+def _recipe(results: Results, method: str) -> RecipeText:
     runs = list(results.runs[method].values())
-    return Recipe(method, len(runs), facts_of(runs), pretty(runs[0].recipe))
+    return RecipeText(method, len(runs), facts_of(runs), pretty(runs[0].recipe))
+
+
+def findings(table: Table) -> list[str]:
+    """One sentence per compared method: in which columns it is significantly better, and in which worse."""
+    return [_finding(table, row) for row in table.rows if any(cell.difference for cell in row.cells)]
+
+
+def _finding(table: Table, row: Row) -> str:
+    better: list[str] = []
+    worse: list[str] = []
+    for column, cell in zip(table.columns, row.cells, strict=True):
+        gap = cell.difference
+        if gap and gap.significant:
+            (better if (gap.mean > 0) != column.lower_is_better else worse).append(column.name)
+    if all(cell.difference is None or cell.difference.p is None for cell in row.cells):
+        return f"{row.method}: not tested against {row.against}: too few seeds."
+    if not better and not worse:
+        return f"{row.method}: no significant difference from {row.against}."
+    said = [
+        f"significantly {how} in {len(names)} of {len(table.columns)} columns ({'; '.join(names)})"
+        for how, names in (("better", better), ("worse", worse))
+        if names
+    ]
+    return f"{row.method} against {row.against}: {', and '.join(said)}."
+
+
+def facts_of(runs: Sequence[Record]) -> dict[str, str]:
+    """Where and when the runs of a method were made; unknown facts are left out."""
+    seconds = [run.seconds for run in runs if run.seconds is not None]
+    memory = [run.peak_memory for run in runs if run.peak_memory is not None]
+    facts = {
+        "seeds": spans([run.seed for run in runs]),
+        "commit": _joined([run.commit for run in runs]),
+        "device": _joined([run.device for run in runs]),
+        "engine": _joined([run.engine for run in runs]),
+        "Poise": _joined([run.version_of_poise for run in runs]),
+        "versions": _joined([_pairs_of(run.versions) for run in runs]),
+        "time": f"{np.mean(seconds):.1f} s per run, {sum(seconds):.0f} s in total" if seconds else "",
+        "memory": f"{max(memory) / 2**20:.0f} MiB at most" if memory else "",
+        "trunk": f"{_pairs_of(runs[0].trunk)} shared with other methods of the same seed" if runs[0].trunk else "",
+        "started": min((run.started for run in runs if run.started), default=""),
+        "finished": max((run.finished for run in runs if run.finished), default=""),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _joined(values: Sequence[str | None]) -> str:
+    return "; ".join(dict.fromkeys(value for value in values if value))
+
+
+def _pairs_of(facts: Mapping[str, object] | None) -> str:
+    return ", ".join(f"{name} {value}" for name, value in (facts or {}).items())

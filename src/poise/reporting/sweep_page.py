@@ -17,7 +17,7 @@ from poise.records.schema import RECORD, read_record
 from poise.records.sweeps import SWEEP, TRIAL, in_words, label_of, score_of
 from poise.reporting.figures.svg import (
     WIDTH,
-    Gallery,
+    Figures,
     Scale,
     box,
     drawing,
@@ -29,8 +29,7 @@ from poise.reporting.figures.svg import (
     words,
 )
 from poise.reporting.render import Sheet, render
-from poise.reporting.rounding import number, spread
-from poise.reporting.statistics import Summary, summary
+from poise.reporting.statistics import Summary, number, spread, summary
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def sweep_page(swept: Swept) -> str:
         title=f"{swept.title}: {swept.name}",
         heading=f"{swept.title}: {swept.method}",
         headline=swept.headline,
-        parameters=Gallery("Each parameter", figures, below=f"{dots} Score: {swept.scored_on}; no test set was used."),
+        parameters=Figures("Each parameter", figures, below=f"{dots} Score: {swept.scored_on}; no test set was used."),
         trials=Sheet(_head(swept), [_row(trial, swept) for trial in swept.trials]),
     )
 

@@ -8,21 +8,23 @@ Each test compares two methods, paired over seeds, with Holm's correction over t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from poise.corruptions.protocols import CORRUPTIONS
 from poise.records.columns import Column, corruption_error, seen_and_unseen
 from poise.records.schema import Published, Results
 from poise.reporting.captions import caption_of, listed, notes_of
-from poise.reporting.rounding import arrow, interval, spread
-from poise.reporting.statistics import Difference, Summary, corrected, paired, summary
+from poise.reporting.statistics import Difference, Summary, arrow, corrected, interval, paired, spread, summary
 
 MAIN = "main"  # the name of an experiment's main table; its caption applies to the others too
 Seeds = Mapping[int, float]  # seed → value
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One method in one column; `difference` is from the first method of its group."""
 
     ours: Summary | None
@@ -39,7 +41,7 @@ class Row:
     group: int | None
     against: str | None
     seeds: tuple[int, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _row(results: Results, method: str, columns: Sequence[Column]) -> Row:
     bold = _bold(results, method, members, columns)
     paper = results.experiment.paper.get(method, {})
     cells = [
-        Cell(summary(list(values.values())) if values else None, paper.get(column.name), gap, strong)
+        TableCell(summary(list(values.values())) if values else None, paper.get(column.name), gap, strong)
         for column, values, gap, strong in zip(columns, ours, gaps, bold, strict=True)
     ]
     return Row(method, group, against, tuple(results.runs.get(method, {})), tuple(cells))
@@ -197,7 +199,7 @@ def _marks(row: Row, shown: list[bool]) -> list[Mark]:
     return marks
 
 
-def _ours(cell: Cell, seeds: int) -> str:
+def _ours(cell: TableCell, seeds: int) -> str:
     """With the arrow, and the number of seeds if it differs from the row's."""
     words = [spread(cell.ours), arrow(cell.difference)]
     words += [f"({cell.ours.seeds} seeds)"] if cell.ours and cell.ours.seeds != seeds else []
@@ -206,3 +208,46 @@ def _ours(cell: Cell, seeds: int) -> str:
 
 def _rules(rows: list[Row]) -> frozenset[int]:
     return frozenset(n for n in range(1, len(rows)) if rows[n].group != rows[n - 1].group)
+
+
+Cells = dict[str, dict[int, float]]  # corruption → severity → accuracy
+
+
+def corruption_accuracies(results: Results, method: str, seeds: Collection[int] | None = None) -> Cells:
+    """Mean over seeds for every corruption and severity: those of the protocol in its order, then others, as `UN/5`."""
+    found: dict[str, dict[int, list[float]]] = {name: {} for name in CORRUPTIONS}
+    for seed, run in results.runs[method].items():
+        for score, value in run.scores.items() if seeds is None or seed in seeds else ():
+            name, _, severity = score.rpartition("/")
+            if name and severity.isdigit():
+                found.setdefault(name, {}).setdefault(int(severity), []).append(value)
+    means = {name: {s: float(np.mean(v)) for s, v in sorted(row.items())} for name, row in found.items()}
+    return {name: row for name, row in means.items() if row}
+
+
+def corruption_gaps(results: Results, one: str, other: str) -> Cells:
+    """One method's accuracies minus the other's, over the seeds that both have."""
+    common = results.runs[one].keys() & results.runs[other].keys()
+    return subtract(corruption_accuracies(results, one, common), corruption_accuracies(results, other, common))
+
+
+def subtract(one: Cells, other: Cells) -> Cells:
+    """Differences in the cells that both have."""
+    common = {name: row.keys() & other[name].keys() for name, row in one.items() if name in other}
+    return {name: {s: one[name][s] - other[name][s] for s in sorted(both)} for name, both in common.items() if both}
+
+
+def pairs(results: Results, methods: Sequence[str]) -> list[tuple[str, str]]:
+    """Each method with the first of its group, if both are among `methods`."""
+    groups = results.experiment.groups
+    return [(m, group[0]) for group in groups for m in group[1:] if m in methods and group[0] in methods]
+
+
+def class_accuracies(results: Results, method: str, name: str) -> np.ndarray | None:
+    """[seeds, classes] on one test set; a class without examples counts as 0; None without counts."""
+    counts = [run.classes[name] for run in results.runs[method].values() if run.classes.get(name)]
+    if not counts or len({len(count) for count in counts}) > 1:
+        return None
+    array = np.asarray(counts, dtype=float)
+    correct, total = array[..., 0], array[..., 1]
+    return np.asarray(correct / np.where(total > 0, total, 1))

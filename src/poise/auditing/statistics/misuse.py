@@ -35,8 +35,9 @@ errors,
 
     |sum of r_i v_i| >= 2.576 sqrt(sum of (r_i v_i)^2)
 
-This needs at least seven examples, since m of them reach at most sqrt(m). The z of each such feature is compared with the maximum over the family in each of 500 permutations of r (maxT), among
-the examples over which it is centred. This corrects for all tests.
+This needs at least seven examples, since m of them reach at most sqrt(m). The z of each such feature is compared with
+the maximum over the family in each of 500 permutations of r (maxT), among the examples over which it is centred. This
+corrects for all tests.
 
 The effect of a feature is measured by removing it: a word wherever it occurs; a unit of a tensor gets its mean over the
 examples. With f the scaled logits, f' those without the feature, and w the change of the logits that the labels would
@@ -264,9 +265,8 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def loss_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The cross-entropy of each example [N]."""
-    top = logits.max(1)
-    total = top + np.log(np.exp(logits - top[:, None]).sum(1))
-    found: np.ndarray = total - logits[np.arange(len(labels)), labels]
+    away = logits - logits.max(1, keepdims=True)
+    found: np.ndarray = np.log(np.exp(away).sum(1)) - away[np.arange(len(labels)), labels]
     return found
 
 
@@ -433,8 +433,7 @@ def misused_features(
         return replace(one, kind=kind, use=use, without=without)
 
     found = [effect(one, change) if one.counts else one for one, change in hits]
-    unused = [one.unit for one in found if one.kind == "unused"]
-    if not unused:
+    if not (unused := [one.unit for one in found if one.kind == "unused"]):
         return found
     culprits = [one.unit for one in found if one.kind != "unused" and (one.use or 0.0) < 0]
     doubtful = [effect(one, change) for one, change in hits if not one.counts and one.gain >= LEAST_GAIN]

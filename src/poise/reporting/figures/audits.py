@@ -15,12 +15,12 @@ import base64
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from poise.reporting.audit_files import Audited, Point
 from poise.reporting.figures.svg import (
     WIDTH,
     Box,
@@ -41,7 +41,18 @@ from poise.reporting.figures.svg import (
     short,
     words,
 )
-from poise.reporting.rounding import number
+from poise.reporting.statistics import number
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model in the plane: near and far gain, each (value, low, high); a reference ships with Poise."""
+
+    name: str
+    near: tuple[float, float, float]
+    far: tuple[float, float, float]
+    reference: bool = False
+
 
 _WIDTH, _HEIGHT = 460, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, _WIDTH - 10, 26, _HEIGHT - 40
@@ -197,14 +208,14 @@ _COLUMNS = 40
 _LETTER = 5.5  # units of width
 
 
-def strength_plot(audited: Audited, what: str, title: str) -> Markup:
+def strength_plot(facts: Mapping[str, Any], what: str, title: str) -> Markup:
     """Near and far over the strengths of the perturbation, with intervals."""
-    rows = audited.facts["perturbation"]
+    rows = facts["perturbation"]
     sides = [[(row["strength"], row[f"{side}_{what}"]) for row in rows] for side in ("near", "far")]
     ends = [n[end] for side in sides for _, n in side for end in ("value", "low", "high") if n[end] is not None]
     x = scale_of([row["strength"] for row in rows], 46, WIDTH - 12)
     y = Scale(0, 1, 160, 26) if what == "accuracy" else scale_of([0.0, *ends], 160, 26)
-    unit = "fraction of tokens removed" if audited.facts["data"]["kind"] == "tokens" else "sigma"
+    unit = "fraction of tokens removed" if facts["data"]["kind"] == "tokens" else "sigma"
     parts = frame(x, y, title, unit)
     for place, side in enumerate(sides):
         points = [(at, n) for at, n in side if n["value"] is not None]
@@ -213,7 +224,7 @@ def strength_plot(audited: Audited, what: str, title: str) -> Markup:
             if n["low"] is not None:
                 parts.append(line(x(at), y(n["low"]), x(at), y(n["high"]), f"interval s{place}"))
             parts.append(box(x(at) - 3, y(n["value"]) - 3, 6, 6, number(n["value"]), rx=3, class_=f"f{place}"))
-    return drawing(192, f"{title} of {audited.name} under perturbation", *parts)
+    return drawing(192, f"{title} of {facts['model']['name']} under perturbation", *parts)
 
 
 def slice_plot(column: str, entries: Sequence[dict[str, Any]], what: str) -> Markup:

@@ -1,44 +1,45 @@
-"""Figures of an experiment: learning curves, differences, corruptions by severity, classes.
+"""Figures of an experiment: learning curves, differences, classes, and scores that are in no table.
 
 Each is an inline SVG of phone width. Colours of methods are classes of the page's style sheet: s0, s1 … for strokes and
-f0, f1 … for fills.
+f0, f1 … for fills. Scores and levels of noise are found by their names:
+
+"corner utility, in context"    one figure per name before the comma, filled and hollow dots for the kinds after it
+"UN/5", "UN/10"                 one line per method over the number in the name
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from poise.corruptions.protocols import GROUPS
+from poise.corruptions.protocols import CORRUPTIONS
 from poise.records.schema import Record, Results
 from poise.reporting.figures.svg import (
-    ACCURACY,
     COLOURS,
-    DIFFERENCE,
     WIDTH,
+    Figures,
     Scale,
     box,
-    colour,
     drawing,
     frame,
     heading,
+    legend,
     line,
     polyline,
     scale_of,
     short,
-    text_on,
     words,
 )
-from poise.reporting.rounding import interval, number
-from poise.reporting.tables import Table
+from poise.reporting.statistics import interval, number
+from poise.reporting.tables import Table, corruption_accuracies
 
 _LETTER = 5.8  # the largest width of a small letter
 _POINTS = 160  # of one curve; more would not be visible
 Curve = dict[float, float]  # epoch → value
-Cells = Mapping[str, Mapping[int, float]]  # corruption → severity → accuracy
 
 
 def curve(record: Record, measure: str) -> Curve:
@@ -97,25 +98,6 @@ def differences(table: Table, column: int, order: Sequence[str]) -> Markup | Non
     return drawing(bottom + 20, f"Differences in {table.columns[column].name}", *parts)
 
 
-def heat_map(title: str, cells: Cells, reach: float | None = None) -> Markup:
-    """Corruptions by severity and their mean; with `reach`, differences from -reach to +reach."""
-    severities = sorted({severity for row in cells.values() for severity in row})
-    side = (WIDTH - 128) / (len(severities) + 1)
-    parts = [heading(0, title)]
-    parts += [words(122 + side * (n + 0.5), 30, str(s), "small", "middle") for n, s in enumerate(severities)]
-    parts.append(words(128 + side * (len(severities) + 0.5), 30, "mean", "small", "middle"))
-    y = 19.0
-    for before, (name, values) in zip([None, *cells], cells.items(), strict=False):
-        y += 17 if before is None or _group(before) == _group(name) else 22
-        parts.append(words(116, y + 12, name.replace("_", " "), "small", "end"))
-        for n, severity in enumerate(severities):
-            if severity in values:
-                parts += _cell(122 + side * n, y, side, values[severity], reach, f"{name}, severity {severity}")
-        mean = float(np.mean(list(values.values())))
-        parts += _cell(128 + side * len(severities), y, side, mean, reach, f"{name}, mean")
-    return drawing(y + 20, f"{title}: accuracy per corruption and severity", *parts)
-
-
 def class_bars(title: str, shares: np.ndarray, names: Sequence[str], rare: Sequence[int], colour_at: int) -> Markup:
     """Accuracy per class, mean and range over seeds, rare classes apart; `shares` is [seeds, classes]."""
     often = [n for n in range(shares.shape[1]) if n not in rare]
@@ -132,10 +114,6 @@ def class_bars(title: str, shares: np.ndarray, names: Sequence[str], rare: Seque
         parts += _block_mean(shares, block, start, step, y, "rare" if block != often else "other" if rare else "all")
         start += step * len(block) + 16
     return drawing(186, f"{title}: accuracy per class", *parts)
-
-
-def _group(corruption: str) -> str:
-    return next((name for name, members in GROUPS.items() if corruption in members), "extra")
 
 
 def _bars(
@@ -161,14 +139,6 @@ def _block_mean(shares: np.ndarray, block: list[int], start: float, step: float,
     return [line(start, y(mean), end, y(mean), "average"), label]
 
 
-def _cell(x: float, y: float, side: float, value: float, reach: float | None, title: str) -> list[Markup]:
-    share = value if reach is None else 0.5 + value / (2 * reach)
-    fill = colour(ACCURACY if reach is None else DIFFERENCE, share)
-    label = number(value, 2) if reach is None else number(value, 2, sign=True)
-    shown = words(x + side / 2 - 0.5, y + 12, label, "value", "middle", fill=text_on(fill))
-    return [box(x, y, side - 1, 16, f"{title}: {number(value, sign=reach is not None)}", fill=fill), shown]
-
-
 def _dot(x: float, y: float, class_: str) -> Markup:
     return box(x - 4, y - 4, 8, 8, rx=4, class_=class_)
 
@@ -187,3 +157,90 @@ def _thin(x: Scale, y: Scale, run: Curve) -> list[tuple[float, float]]:
     points = sorted(run.items())
     kept = np.unique(np.linspace(0, len(points) - 1, min(len(points), _POINTS)).round().astype(int))
     return [(x(points[place][0]), y(points[place][1])) for place in kept]
+
+
+Seeds = dict[str, list[float]]  # method → a value per seed
+_FILLS = ("f{}", "hollow s{}")
+_HIGH = 36  # of a method's row
+
+
+def measure_galleries(results: Results, order: Sequence[str]) -> list[Figures]:
+    """Figures of all scores that are neither columns nor corruptions of the protocol, and of the measures in logs."""
+    drawn = [_levels(name, results, order) for name in _own_levels(results, order)]
+    drawn += [_dots(title, scores, order) for title, scores in families(results).items()]
+    watched = [learning_curves(results, name, order) for name in _watched(results)]
+    if not drawn and not watched:
+        return []
+    note = "Dots: every seed; lines: their mean. Two kinds of one measure are filled and hollow, as labelled."
+    galleries = [Figures("Figures of the experiment", drawn, legend(order), note)]
+    return [*galleries, Figures("Measured after every epoch", watched, folded=True)] if watched else galleries
+
+
+def _watched(results: Results) -> list[str]:
+    """Names of measures in the logs."""
+    logs = [record.log for record in results.records]
+    names = dict.fromkeys(name for log in logs for entry in log for name in entry.get("measures") or ())
+    return [name for name in names if any(curve(record, name) for record in results.records)]
+
+
+def families(results: Results) -> dict[str, dict[str, Seeds]]:
+    """{title: {kind: values}} of the scores that no table shows; the kind is empty for scores without kinds."""
+    experiment = results.experiment
+    tables = [experiment.columns, *experiment.details.values()]
+    shown = {name for columns in tables for column in columns for name in column.of}
+    found: dict[str, dict[str, Seeds]] = {}
+    for record in results.records:
+        for score, value in record.scores.items():
+            if score in shown or score.rpartition("/")[2].isdigit():
+                continue
+            title, _, kind = score.partition(", ")
+            found.setdefault(title, {}).setdefault(kind, {}).setdefault(record.method, []).append(value)
+    varying = {title: {k: v for k, v in kinds.items() if not _is_count(v)} for title, kinds in found.items()}
+    few = {title: kinds for title, kinds in varying.items() if 0 < len(kinds) <= len(_FILLS)}
+    many = {f"{t}, {k}": {"": varying[t][k]} for t in varying if t not in few for k in varying[t]}
+    return {**few, **many}
+
+
+def _is_count(values: Seeds) -> bool:
+    """Whether all runs have the same whole number, such as a number of sentences, which needs no figure."""
+    held = {value for each in values.values() for value in each}
+    return len(held) == 1 and (value := held.pop()) > 1 and float(value).is_integer()
+
+
+def _own_levels(results: Results, order: Sequence[str]) -> list[str]:
+    cells = [corruption_accuracies(results, method) for method in order]
+    names = dict.fromkeys(name for each in cells for name, levels in each.items() if len(levels) > 1)
+    return [name for name in names if name not in CORRUPTIONS]
+
+
+def _levels(name: str, results: Results, order: Sequence[str]) -> Markup:
+    """Accuracy over the levels of one kind of noise, mean over seeds, one line per method."""
+    found = {method: corruption_accuracies(results, method).get(name, {}) for method in order}
+    x = scale_of([level for row in found.values() for level in row], 46, WIDTH - 8)
+    y = scale_of([value for row in found.values() for value in row.values()], 172, 26)
+    parts = frame(x, y, name, "level")
+    for place, row in enumerate(found.values()):
+        if row:
+            parts.append(polyline([(x(level), y(value)) for level, value in row.items()], f"mean s{place % COLOURS}"))
+    return drawing(204, f"Accuracy over levels of {name}", *parts)
+
+
+def _dots(title: str, kinds: Mapping[str, Seeds], order: Sequence[str]) -> Markup:
+    """One row per method, one lane per kind, with the mean as a line and as a number."""
+    x = scale_of([value for seeds in kinds.values() for values in seeds.values() for value in values], 12, WIDTH - 12)
+    bottom = 38 + _HIGH * len(order)
+    named = [f"{('filled', 'hollow')[place]}: {kind}" for place, kind in enumerate(kinds) if kind]
+    parts = [heading(12, title), words(12, 27, "; ".join(named), "small")]
+    for row, method in enumerate(order):
+        y, means = 32 + _HIGH * (row + 1) - 8, []
+        for lane, (kind, seeds) in enumerate(kinds.items()):
+            values, at = seeds.get(method, []), y + (4 if len(kinds) > 1 else 0) * (2 * lane - 1)
+            fill, label = _FILLS[lane].format(row % COLOURS), f"{method}{', ' if kind else ''}{kind}"
+            parts += [box(x(v) - 2.5, at - 2.5, 5, 5, f"{label}: {number(v)}", rx=2.5, class_=fill) for v in values]
+            if values:
+                means.append(number(fmean(values), 3))
+                parts.append(line(x(fmean(values)), at - 5, x(fmean(values)), at + 5, "whisker"))
+        parts += [words(12, y - 13, method, "small"), words(WIDTH - 12, y - 13, ", ".join(means), "small", "end")]
+    parts.append(line(12, bottom, WIDTH - 12, bottom, "axis"))
+    parts += [words(x(tick), bottom + 14, short(tick), "small", "middle") for tick in x.ticks(3)]
+    return drawing(bottom + 20, f"{title} of {', '.join(order)}", *parts)

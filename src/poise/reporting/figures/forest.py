@@ -14,8 +14,7 @@ from importlib.resources import files
 from markupsafe import Markup
 
 from poise.reporting.figures.svg import Scale, box, drawing, element, line, scale_of, short, words
-from poise.reporting.rounding import number, signed_interval
-from poise.reporting.statistics import LEVEL, Difference
+from poise.reporting.statistics import LEVEL, Difference, number, signed_interval
 
 _LETTER, _PANEL, _NUMBER = 6.1, 150, 40  # widths: a letter of a name, a panel, the numbers at its right
 _TOP, _ROW, _TITLE = 32, 17, 24  # heights: names of columns, a row, the title of a block

@@ -16,9 +16,8 @@ from markupsafe import Markup
 
 from poise.records.columns import Column
 from poise.records.schema import Record, Results
-from poise.reporting.figures.svg import WIDTH, Gallery, Scale, box, drawing, frame, legend, polyline, scale_of, words
-from poise.reporting.rounding import interval, number
-from poise.reporting.statistics import Difference, corrected, paired
+from poise.reporting.figures.svg import WIDTH, Figures, Scale, box, drawing, frame, legend, polyline, scale_of, words
+from poise.reporting.statistics import Difference, corrected, interval, number, paired
 
 Point = tuple[float, float]
 
@@ -74,7 +73,7 @@ _NOTE = (
 )
 
 
-def frontier_galleries(results: Results, order: Sequence[str]) -> list[Gallery]:
+def frontier_galleries(results: Results, order: Sequence[str]) -> list[Figures]:
     """The frontiers in the plane of the two columns that the experiment names, if a method has two points there."""
     columns = {column.name: column for column in results.experiment.columns}
     axes = [columns[name] for name in results.experiment.frontier if name in columns]
@@ -91,7 +90,7 @@ def frontier_galleries(results: Results, order: Sequence[str]) -> list[Gallery]:
     first, gap = found[0], gaps(found, found[0].name)
     drawn = [_figure(each, first, means, (x, y), (across, up), gap.get(each.name)) for each in found[1:] or found]
     note = _NOTE.format(up=up.name, across=across.name, first=first.name)
-    return [Gallery("Frontiers", drawn, legend([first.name, "the method named above each figure"]), note)]
+    return [Figures("Frontiers", drawn, legend([first.name, "the method named above each figure"]), note)]
 
 
 def _figure(

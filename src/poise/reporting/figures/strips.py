@@ -19,15 +19,15 @@ from poise.io.json_files import RecordError, read_json, require
 from poise.io.packs import documents, is_there
 from poise.records.schema import RECORD, Results, read_record
 from poise.reporting.figures.svg import STRENGTH, colour, text_on
-from poise.reporting.findings import pairs
-from poise.reporting.rounding import number
+from poise.reporting.statistics import number
+from poise.reporting.tables import pairs
 
 STRIPS = "strips.json"
 _EACH = 4  # sentences with the largest gains, and with the largest losses
 
 
 @dataclass(frozen=True)
-class Token:
+class ColouredToken:
     """A token with its relative strength as a number and as colours."""
 
     word: str
@@ -50,7 +50,7 @@ class Strip:
         return f"{self.title}: r " + ", ".join(f"{method} {number(value, 2)}" for method, value in self.r.items())
 
     @property
-    def coloured(self) -> dict[str, list[Token]]:
+    def coloured(self) -> dict[str, list[ColouredToken]]:
         """The tokens of every row with their colours."""
         return {name: list(map(_token, self.tokens, values)) for name, values in self.rows.items()}
 
@@ -72,9 +72,9 @@ def chosen_strips(results: Results, order: Sequence[str], each: int = _EACH) -> 
     return strips + [replace(strip, title=f"{method} loses most") for strip in losses]
 
 
-def _token(word: str, strength: float) -> Token:
+def _token(word: str, strength: float) -> ColouredToken:
     background = colour(STRENGTH, strength)
-    return Token(word, number(strength, 2), background, text_on(background))
+    return ColouredToken(word, number(strength, 2), background, text_on(background))
 
 
 def _found(results: Results) -> dict[str, list[list[dict[str, Any]]]]:

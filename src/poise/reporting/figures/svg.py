@@ -11,15 +11,18 @@ around its point, with a line to it if that is not beside the point.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import cos, pi, sin
+from statistics import fmean
 
 from markupsafe import Markup, escape
 
+from poise.corruptions.protocols import GROUPS
 from poise.io.json_files import printable
 from poise.reporting.render import Sheet
+from poise.reporting.statistics import number
 
 Ramp = tuple[tuple[int, int, int], ...]
 
@@ -273,6 +276,40 @@ def _powers(low: float, high: float) -> list[float]:
     return [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
 
 
+Cells = Mapping[str, Mapping[int, float]]  # corruption → severity → accuracy
+
+
+def heat_map(title: str, cells: Cells, reach: float | None = None) -> Markup:
+    """Corruptions by severity and their mean; with `reach`, differences from -reach to +reach."""
+    severities = sorted({severity for row in cells.values() for severity in row})
+    side = (WIDTH - 128) / (len(severities) + 1)
+    parts = [heading(0, title)]
+    parts += [words(122 + side * (n + 0.5), 30, str(s), "small", "middle") for n, s in enumerate(severities)]
+    parts.append(words(128 + side * (len(severities) + 0.5), 30, "mean", "small", "middle"))
+    y = 19.0
+    for before, (name, values) in zip([None, *cells], cells.items(), strict=False):
+        y += 17 if before is None or _group(before) == _group(name) else 22
+        parts.append(words(116, y + 12, name.replace("_", " "), "small", "end"))
+        for n, severity in enumerate(severities):
+            if severity in values:
+                parts += _heat_cell(122 + side * n, y, side, values[severity], reach, f"{name}, severity {severity}")
+        mean = fmean(values.values())
+        parts += _heat_cell(128 + side * len(severities), y, side, mean, reach, f"{name}, mean")
+    return drawing(y + 20, f"{title}: accuracy per corruption and severity", *parts)
+
+
+def _group(corruption: str) -> str:
+    return next((name for name, members in GROUPS.items() if corruption in members), "extra")
+
+
+def _heat_cell(x: float, y: float, side: float, value: float, reach: float | None, title: str) -> list[Markup]:
+    share = value if reach is None else 0.5 + value / (2 * reach)
+    fill = colour(ACCURACY if reach is None else DIFFERENCE, share)
+    label = number(value, 2) if reach is None else number(value, 2, sign=True)
+    shown = words(x + side / 2 - 0.5, y + 12, label, "value", "middle", fill=text_on(fill))
+    return [box(x, y, side - 1, 16, f"{title}: {number(value, sign=reach is not None)}", fill=fill), shown]
+
+
 COLOURS = 12  # methods that the style sheet tells apart
 
 
@@ -285,7 +322,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Gallery:
+class Figures:
     """Figures and what is needed to read them.
 
     note    above the figures.
