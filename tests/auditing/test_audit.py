@@ -11,8 +11,7 @@ from auditing.planted import batches, linear, plain_rows
 from toys import BagOfWords, ConvNet, same_state, sentences, state_of
 
 import poise
-from poise.auditing.compare import compare
-from poise.auditing.conditions import read_condition
+from poise.auditing.compare import compare, read_condition
 from poise.auditing.inputs.examples import batches as read
 from poise.auditing.inputs.examples import kind_of, sample_size
 from poise.auditing.verdict import confusions, in_a_cycle

@@ -21,9 +21,8 @@ from poise.auditing.inputs.classifiers import Unscaled
 from poise.auditing.inputs.examples import read_rows
 from poise.auditing.inputs.fitting import match_classes, read_lines, sample
 from poise.auditing.inputs.images import open_pictures
-from poise.auditing.inputs.models import Loaded, load_model
+from poise.auditing.inputs.models import Loaded, build, load_model, load_weights
 from poise.auditing.inputs.texts import open_texts, open_tokenizer
-from poise.auditing.inputs.weights import build, load_weights
 from poise.errors import AuditError
 from poise.io.json_files import write_proved
 from poise.training.checkpoint import save

@@ -12,7 +12,7 @@ from miniature import EXPERIMENT, SWEEP
 from safetensors.torch import load as load_weights
 from safetensors.torch import save
 
-from poise.auditing.inputs.weights import poise_model
+from poise.auditing.inputs.models import poise_model
 from poise.errors import TrainingError
 from poise.io.packs import PACK
 from poise.records.pack import pack

@@ -13,8 +13,7 @@ from pathlib import Path
 import typer
 
 from poise.auditing.audit import audit
-from poise.auditing.compare import Comparison, compare
-from poise.auditing.conditions import Condition, read_condition, require_measured
+from poise.auditing.compare import Comparison, Condition, compare, read_condition, require_measured
 from poise.auditing.design import corruption_problem, select_corruptions
 from poise.auditing.inputs.examples import is_text
 from poise.auditing.inputs.fitting import (
@@ -27,8 +26,8 @@ from poise.auditing.inputs.fitting import (
     require_valid,
 )
 from poise.auditing.inputs.models import describe_exception, is_from_user_code, with_options
+from poise.auditing.inputs.texts import with_sentences
 from poise.auditing.result import Audit
-from poise.auditing.sentence import with_sentences
 from poise.auditing.statistics.numbers import number_names
 from poise.checks import install
 from poise.cli.options import describe_os_error, device_of, print_to_stderr

@@ -1,4 +1,4 @@
-"""Sentences of an audit, from TSV, CSV or JSONL files or the cache, and their tokenizers.
+"""Sentences of an audit, from TSV, CSV or JSONL files or the cache, or typed in, and their tokenizers.
 
 Axes: B sentences, T tokens.
 """
@@ -6,7 +6,7 @@ Axes: B sentences, T tokens.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,9 +14,13 @@ import torch
 
 from poise.auditing.inputs.examples import SETS, Batch, Columns, read_rows
 from poise.auditing.inputs.models import load_transformers
+from poise.auditing.result import Audit
 from poise.checks import install
+from poise.classifier import Classifier, evaluating
 from poise.data.sets.cache import path_of
 from poise.errors import AuditError
+from poise.features.sensitivity import RemovalSensitivity, spearman
+from poise.features.utility import RemovalUtility
 from poise.tokens import Tokens
 
 _TEXT, _LABEL = ("text", "sentence", "content", "review"), ("label", "labels", "class", "target")
@@ -174,3 +178,47 @@ def _column(columns: Columns, wanted: str | None, usual: Sequence[str], path: Pa
     if found is None:
         raise AuditError(f"{path} has the columns {', '.join(columns)}: choose one with {option}")
     return found
+
+
+TYPED = "typed in"
+
+
+def with_sentences(audit: Audit, model: Classifier, tokenizer: Tokenizer, sentences: Sequence[str]) -> Audit:
+    """The audit with a token strip for each sentence, before its own examples; utility is for the predicted class."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    entries: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {}
+    for place, sentence in enumerate(sentences):
+        entry, held = _strip(model, tokenizer, sentence, device)
+        entries.append(entry)
+        arrays |= {f"{part}_{place}": values for part, values in zip("xus", held, strict=True)}
+    for number in range(len(audit.facts["telling"])):
+        arrays |= {f"{part}_{len(entries) + number}": audit.arrays[f"{part}_{number}"] for part in "xus"}
+    return replace(audit, facts={**audit.facts, "telling": entries + audit.facts["telling"]}, arrays=arrays)
+
+
+def _strip(
+    model: Classifier, tokenizer: Tokenizer, sentence: str, device: torch.device
+) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    x = tokenizer.encode([sentence]).to(device)
+    with evaluating(model), torch.no_grad():
+        p = model(x).float().softmax(1)
+    label = p.argmax(1)
+    u, s = RemovalUtility()(model, x, label), RemovalSensitivity()(model, x)
+    rho = float(spearman(u, s, x.features)[0])
+    there = x.mask[0].cpu()
+    ids, feature = x.ids[0].cpu()[there], x.features[0].cpu()[there]
+    entry = {
+        "why": TYPED,
+        "example": -1,
+        "source": None,
+        "label": int(label),
+        "predicted": int(label),
+        "confidence": float(p.max()),
+        "observed_rank_correlation": rho if rho == rho else None,
+        "near_gain": None,
+        "far_gain": None,
+        "words": [tokenizer.word(int(word)) for word in ids],
+        "feature": [bool(each) for each in feature],
+    }
+    return entry, (ids.numpy(), *(part[0].float().cpu()[there].numpy() for part in (u, s)))
