@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from poise import CrossEntropy
+from poise import FCL, XE, CrossEntropy, LogitAdjusted, balanced_contrast
 from poise.losses import ExampleLoss
 
 
@@ -199,3 +199,108 @@ def test_classes_that_are_excluded_and_logits_that_overflow(form: str) -> None:
     torch.testing.assert_close(value, torch.tensor(1.3132617))
     torch.testing.assert_close(gradient, torch.tensor([[-0.7310586, 0.7310586, 0.0]]))
     assert value_and_gradient(torch.tensor([[torch.inf, 0.0]]))[0].isnan()
+
+
+COUNTS = (5000, 5000, 50, 3, 120)
+
+
+def judged_adjusted(logits: torch.Tensor, y: torch.Tensor, tau: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same judge, for logits that are adjusted in float64."""
+    prior = torch.tensor(COUNTS, dtype=torch.float64) / sum(COUNTS)
+    return judged(logits.double() + tau * prior.log(), y)
+
+
+@pytest.mark.parametrize("tau", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize("form", ["plain", "compiled", "vmapped"])
+def test_adjusted_logits_are_exact_however_sure_the_model_is(form: str, tau: float) -> None:
+    logits, y = sure_and_wrong()
+    loss: ExampleLoss = LogitAdjusted(COUNTS, tau)
+    if form == "vmapped":
+        of_all = torch.func.vmap(torch.func.grad_and_value(lambda logits, y: loss(logits, y).sum()))
+        gradient, losses = of_all(logits[:, None], y[:, None])
+        gradient = gradient[:, 0]
+    else:
+        loss = torch.compile(loss, backend="aot_eager", fullgraph=True) if form == "compiled" else loss
+        leaf = logits.clone().requires_grad_()
+        losses = loss(leaf, y)
+        (gradient,) = torch.autograd.grad(losses.sum(), leaf)
+    expected, expected_gradient = judged_adjusted(logits, y, tau)
+    torch.testing.assert_close(losses.double(), expected, rtol=4e-5, atol=1.5e-45)
+    torch.testing.assert_close(gradient.double(), expected_gradient, rtol=4e-5, atol=1.5e-45)
+
+
+def test_gradients_of_gradients_of_adjusted_logits_are_right() -> None:
+    logits, y = torch.randn(6, 5, dtype=torch.float64, requires_grad=True), torch.randint(5, (6,))
+    loss = LogitAdjusted(COUNTS)
+    assert torch.autograd.gradcheck(lambda logits: loss(logits, y), logits, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda logits: loss(logits, y), logits)
+
+
+def test_a_transform_of_torch_func_leaves_nothing_behind() -> None:
+    loss, y = LogitAdjusted((7, 11, 13)), torch.tensor([0, 2])
+    inside = torch.func.grad(lambda logits: loss(logits, y).sum())(torch.zeros(2, 3))
+    leaf = torch.zeros(2, 3, requires_grad=True)
+    (outside,) = torch.autograd.grad(loss(leaf, y).sum(), leaf)
+    torch.testing.assert_close(inside, outside)
+
+
+def test_a_constant_model_is_best_where_it_says_nothing() -> None:
+    """With adjusted logits, equal logits are the minimum over data of these frequencies; without, the log prior is."""
+    y = torch.arange(3).repeat_interleave(torch.tensor([60, 30, 10]))
+    logits = torch.zeros(1, 3, requires_grad=True)
+    (adjusted,) = torch.autograd.grad(LogitAdjusted((60, 30, 10))(logits.expand(100, 3), y).mean(), logits)
+    (plain,) = torch.autograd.grad(CrossEntropy()(logits.expand(100, 3), y).mean(), logits)
+    torch.testing.assert_close(adjusted, torch.zeros(1, 3), atol=1e-6, rtol=0)
+    torch.testing.assert_close(plain, torch.tensor([[1 / 3 - 0.6, 1 / 3 - 0.3, 1 / 3 - 0.1]]))
+
+
+def test_adjusted_single_logits_soft_labels_and_halves() -> None:
+    loss, prior = LogitAdjusted((90, 10)), torch.tensor([0.9, 0.1]).log()
+    single, y = torch.tensor([[-2.0], [3.0]]), torch.tensor([0, 1])
+    both = torch.cat([torch.zeros(2, 1), single], 1)
+    torch.testing.assert_close(loss(single, y), CrossEntropy()(both + prior, y))
+    soft = torch.tensor([[0.3, 0.7], [1.0, 0.0]])
+    torch.testing.assert_close(loss(both, soft), CrossEntropy()(both + prior, soft))
+    assert loss(both.bfloat16(), y).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "counts", [[3, 1], torch.tensor([3, 1]), torch.tensor([3.0, 1.0]).numpy(), (0.75, 0.25)], ids=repr
+)
+def test_counts_are_numbers_of_any_kind_and_part_of_the_recipe(counts: object) -> None:
+    loss = LogitAdjusted(counts)  # type: ignore[arg-type]
+    assert eval(repr(loss)) == loss and hash(loss) == hash(eval(repr(loss)))
+    torch.testing.assert_close(loss(torch.zeros(1, 2), torch.tensor([1])), -torch.tensor([0.25]).log())
+
+
+@pytest.mark.parametrize(
+    ("counts", "error", "words"),
+    [
+        ((5, 0), ValueError, r"counts\[1\] is 0, but a class without examples has no prior"),
+        ((5, -1), ValueError, r"counts\[1\]=-1 must be a finite number"),
+        ((5, float("nan")), ValueError, r"counts\[1\]=nan must be a finite number"),
+        ((5, "many"), TypeError, r"counts\[1\]='many' must be a number"),
+        ((5,), ValueError, r"counts=\(5,\) must have a number for each of two classes"),
+        (5, TypeError, "counts=5 must be a list"),
+        ("55", TypeError, "counts='55' must be a list"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(counts: object, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        LogitAdjusted(counts)  # type: ignore[arg-type]
+    with pytest.raises(error, match=words):
+        balanced_contrast(counts)
+
+
+def test_counts_of_other_classes_than_the_model_has_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"counts are those of 3 classes, but the logits are \[2, 4\]"):
+        LogitAdjusted((1, 2, 3))(torch.zeros(2, 4), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match="tau=-1 must be a finite number of 0 or more"):
+        LogitAdjusted((1, 2), tau=-1)
+    with pytest.raises(ValueError, match="label 3 is out of range: the model has 3 classes"):
+        LogitAdjusted((1, 2, 3))(torch.zeros(2, 3), torch.tensor([0, 3]))
+
+
+def test_the_defaults_are_an_objective() -> None:
+    assert isinstance(balanced_contrast((5, 5)), FCL) and FCL().weight == 1e-3
+    assert XE(LogitAdjusted((1, 2))) == XE(LogitAdjusted((1, 2)))

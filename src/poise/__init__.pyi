@@ -11,14 +11,18 @@ from poise.data.augment import GaussianNoise as GaussianNoise
 from poise.data.augment import PatchGaussian as PatchGaussian
 from poise.data.augment import Standard as Standard
 from poise.data.augmix import AugMix as AugMix
+from poise.data.balance import balanced_sampler as balanced_sampler
+from poise.data.balance import class_counts as class_counts
 from poise.evaluation.robustness import Robustness as Robustness
 from poise.evaluation.robustness import evaluate as evaluate
+from poise.features.external import EqualUtility as EqualUtility
 from poise.features.external import GivenUtility as GivenUtility
 from poise.features.external import MixedUtility as MixedUtility
 from poise.features.external import TeacherUtility as TeacherUtility
 from poise.features.perturbation import Gaussian as Gaussian
 from poise.features.perturbation import Remove as Remove
 from poise.features.selection import AtRandom as AtRandom
+from poise.features.selection import AtRandomFraction as AtRandomFraction
 from poise.features.selection import TopBottom as TopBottom
 from poise.features.selection import TopBottomFraction as TopBottomFraction
 from poise.features.sensitivity import Estimate as Estimate
@@ -27,6 +31,7 @@ from poise.features.sensitivity import RemovalSensitivity as RemovalSensitivity
 from poise.features.utility import GradientUtility as GradientUtility
 from poise.features.utility import RemovalUtility as RemovalUtility
 from poise.losses import CrossEntropy as CrossEntropy
+from poise.losses import LogitAdjusted as LogitAdjusted
 from poise.models.lenet import LeNet as LeNet
 from poise.models.resnet import ResNet as ResNet
 from poise.models.resnet import ResNetV2 as ResNetV2
@@ -37,6 +42,7 @@ from poise.models.saved import save_model as save_model
 from poise.models.split import SplitClassifier as SplitClassifier
 from poise.models.split import split as split
 from poise.models.transformer import Transformer as Transformer
+from poise.objectives.balanced import balanced_contrast as balanced_contrast
 from poise.objectives.contrast import InfoNCE as InfoNCE
 from poise.objectives.contrast import Margin as Margin
 from poise.objectives.fcl import FCL as FCL

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from poise.losses import CrossEntropy, ExampleLoss, traced
+from poise.losses import CrossEntropy, ExampleLoss, LogitAdjusted, traced
 from poise.tokens import Input, Tokens, device_of, shape_of
 
 _RETURN = "it must return its logits: alone, first in a tuple, or under the name 'logits'"
@@ -123,7 +123,8 @@ def run(
     check_batch(model, x, y)
     if y is None:
         raise TypeError("y must be a tensor of labels, not None")
-    if isinstance(loss, CrossEntropy):
+    checked = isinstance(loss, CrossEntropy | LogitAdjusted)
+    if checked:
         y = _labels(y)
         _check_classes(model, y)
     finite = _finite_rows(x) if isinstance(x, Tensor) and x.is_floating_point() else None
@@ -134,7 +135,7 @@ def run(
         raise ValueError(f"y is on {y.device}, but the logits are on {logits.device}: move y to that device")
     if logits.ndim == 0 or len(logits) != len(y):
         raise ValueError(f"the model returned logits {list(logits.shape)} for {len(y)} examples: {_SQUEEZED}")
-    if isinstance(loss, CrossEntropy) and y.ndim == 2 and y.shape != both_classes(logits).shape:
+    if checked and y.ndim == 2 and y.shape != both_classes(logits).shape:
         raise ValueError(
             f"y has probabilities {list(y.shape)}, must have the shape of the logits, {list(logits.shape)}"
         )

@@ -10,14 +10,20 @@ For hard labels, cross-entropy is computed from the margin, and not from the pro
 In float32 a p_y of 1 - 1e-8 is 1. The loss and the label's part of the gradient would then be 0, and utility would rank
 features by the rest of the gradient. The sum over the other classes does not cancel: both stay exact down to 1e-38.
 
+Where some classes are rare, LogitAdjusted adds the log of the classes' frequencies to the logits during training, so
+that the model itself does not learn to prefer the common ones.
+
 Axes: B examples, L classes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from math import log
+from numbers import Integral
 from typing import Any, Protocol
 
 import torch
@@ -25,7 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from poise.checks import require_number
+from poise.checks import require_number, require_several
 
 
 class ExampleLoss(Protocol):
@@ -59,6 +65,70 @@ class CrossEntropy:
         else:
             losses = _from_margin(logits, classes[:, None])
         return losses.where(inside, torch.nan)
+
+
+@dataclass(frozen=True)
+class LogitAdjusted:
+    """CrossEntropy of logits + tau * log prior, prior_c = counts_c / sum of counts (Menon et al. 2021).
+
+    counts  the training examples of each class, in the order of the logits: numbers, or the result of
+            `poise.class_counts`. Frequencies work as well. None may be 0: such a class has no prior.
+    tau     0 is CrossEntropy; 1 aims at the mean accuracy of the classes; more favours rare classes further.
+
+    Train with it, and test without: the model's own logits are those of a world in which all classes are as frequent.
+    For a single logit [B, 1], counts are those of class 0 and class 1.
+    """
+
+    counts: Sequence[float]
+    tau: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counts", _counts(self.counts))
+        require_number("tau", self.tau, least=0)
+
+    def __call__(self, logits: Tensor, y: Tensor, /) -> Tensor:
+        _check(logits, y)
+        if max(logits.shape[1], 2) != len(self.counts):
+            raise ValueError(f"counts are those of {len(self.counts)} classes, but the logits are {list(logits.shape)}")
+        if logits.dtype in (torch.float16, torch.bfloat16):
+            logits = logits.float()
+        if logits.shape[1] == 1:
+            logits = F.pad(logits, (1, 0))
+        return CrossEntropy()(logits + _shift(self, logits.device, logits.dtype), y)
+
+
+def _counts(counts: Any) -> tuple[float, ...]:
+    """The counts as Python numbers; raise unless they are those of two or more classes."""
+    listed = counts.tolist() if hasattr(counts, "tolist") else counts
+    require_several("counts", listed)
+    numbers = tuple(listed)
+    if len(numbers) < 2:
+        raise ValueError(f"counts={counts!r} must have a number for each of two classes or more")
+    for label, count in enumerate(numbers):
+        require_number(f"counts[{label}]", count, least=0)
+        if not count:
+            raise ValueError(
+                f"counts[{label}] is 0, but a class without examples has no prior: counts are the examples of each "
+                "class; poise.class_counts(labels) counts them"
+            )
+    return tuple(int(count) if isinstance(count, Integral) else float(count) for count in numbers)
+
+
+_shifts: dict[tuple[Any, ...], Tensor] = {}
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _shift(loss: LogitAdjusted, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """tau * log prior [L], kept on the device: a copy from the host would be slow, and a CUDA graph cannot hold one."""
+    key = (loss, device, dtype)
+    if key not in _shifts:
+        total, tau = sum(loss.counts), loss.tau
+        with torch.inference_mode(False):
+            made = torch.tensor([tau * log(count / total) for count in loss.counts], device=device, dtype=dtype)
+        if is_functorch_wrapped_tensor(made):  # it ends with the transform
+            return made
+        _shifts[key] = made
+    return _shifts[key]
 
 
 def _check(logits: Tensor, y: Tensor) -> None:

@@ -4,6 +4,7 @@ from toys import BagOfWords, Linear, Smooth, same_state, sentences, state_of
 
 from poise import (
     FCL,
+    EqualUtility,
     Gaussian,
     GivenUtility,
     GradientUtility,
@@ -104,3 +105,10 @@ def test_a_part_that_says_nothing_counts_as_zero() -> None:
 def test_bad_mixes_are_refused(parts, weights) -> None:
     with pytest.raises(ValueError, match="weight"):
         MixedUtility(parts, weights)
+
+
+def test_features_that_count_the_same() -> None:
+    x, y = torch.rand(2, 3, 4), torch.tensor([0, 1])
+    assert torch.equal(EqualUtility()(Linear(12), x, y), torch.ones(2, 3, 4))
+    text = sentences([2, 4], special=True)
+    assert torch.equal(EqualUtility()(BagOfWords(), text, y), text.features.float())

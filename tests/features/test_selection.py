@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poise import AtRandom, TopBottom, TopBottomFraction
+from poise import AtRandom, AtRandomFraction, TopBottom, TopBottomFraction
 
 
 @st.composite
@@ -140,3 +140,14 @@ def test_a_random_choice_takes_no_heed_of_utility() -> None:
     assert 0.05 < float((top & high).sum() / high.sum()) < 0.16  # chance: 20 of 192
     with pytest.raises(ValueError, match="k=100 needs 2k <= 192"):
         AtRandom(100)(u)
+
+
+def test_a_random_share_is_drawn_anew_for_every_example() -> None:
+    u, valid = torch.rand(400, 12), torch.ones(400, 12, dtype=torch.bool)
+    valid[:, 10:] = False
+    low, high = AtRandomFraction(0.3)(u, valid, torch.Generator().manual_seed(1))
+    assert (low.sum(1) == 3).all() and (high.sum(1) == 3).all() and not (low & high).any()
+    assert not (low | high)[:, 10:].any()
+    for side in (low, high):  # every feature as often: 5 standard deviations of 400 draws of 3 in 10
+        assert (side[:, :10].sum(0) - 120).abs().max() < 5 * (400 * 0.3 * 0.7) ** 0.5
+    assert torch.unique(low, dim=0).shape[0] > 100

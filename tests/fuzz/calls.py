@@ -19,6 +19,8 @@ SEED = Slot(("torch.Generator().manual_seed($seed)",))
 NEGATIVE = ("-0.5",)
 PARTS = ("object()", "None", "{'a': 1}", "3", "'words'")
 
+WRONG_COUNTS = ("0", "()", "[1]", "'12'", "None", "[1, 0]", "[1, -1]", "[1, float('nan')]", "['1', '2']", "[1, True]")
+
 flat = Slot(
     ("torch.randn($B, $D)", "torch.randn($B, $D).mul(3)", "torch.randn(1, $D)[[0] * $B]"),
     (
@@ -85,7 +87,19 @@ def _losses() -> list[Recipe]:
         ("label",),
     )
     share = number("0.0", "$f", "0", mistakes=("-0.1", "1.5"))
+    counts = Slot(
+        ("[1 + c for c in range($L)]", "torch.ones($L)", "tuple(0.1 + c for c in range($L))"),
+        (*WRONG_COUNTS, "[1] * ($L + 1)", "torch.ones(2, $L)", "torch.arange($L)"),
+        ("object()", "torch.nn.Linear(2, 2)"),
+    )
     return [
+        Recipe(
+            "LogitAdjusted",
+            {"counts": counts, "tau": number("1.0", "0", "$f", mistakes=("-1",)), "logits": logits, "y": y},
+            "poise.LogitAdjusted(counts, tau)(logits, y)",
+            oracles.adjusted,
+            wrong=(("poise.LogitAdjusted(counts, tau)(y, logits)", "logits|y"),),
+        ),
         Recipe(
             "CrossEntropy",
             {"label_smoothing": share, "logits": logits, "y": y},
@@ -103,6 +117,51 @@ def _losses() -> list[Recipe]:
             "poise.CrossEntropy(label_smoothing)(logits, y)",
             oracles.cross_entropy,
             share=0.2,
+        ),
+    ]
+
+
+def _balance() -> list[Recipe]:
+    classes = Slot(
+        ("torch.arange($B) % 3", "[0] * $B", "np.arange($B) % 2", "(2, 1, 0)"),
+        (
+            *(
+                "torch.rand($B)",
+                "torch.eye(3)",
+                "[]",
+                "[0, -1]",
+                "'01'",
+                "3",
+                "None",
+                "['cat']",
+                "[0.5]",
+                "[[0], [1, 2]]",
+            ),
+            *("[True, 0.5]", "torch.zeros(2, 0)", "torch.tensor(1)"),
+        ),
+        ("object()", "torch.nn.Linear(2, 2)", "{'a': 1}"),
+        ("label",),
+    )
+    count = whole("None", "1", "7", mistakes=("0", "-1"), none=True)
+    loader = Slot(
+        ("torch.utils.data.DataLoader([(torch.rand(2), c) for c in range($B)])",),
+        ("torch.utils.data.DataLoader(torch.rand(4, 2))", "torch.utils.data.DataLoader([])"),
+        (),
+        ("label",),
+    )
+    return [
+        Recipe(
+            "class_counts",
+            {"labels": classes, "num_classes": whole("None", "5", mistakes=("0", "-1", "1"), none=True)},
+            "poise.class_counts(labels, num_classes)",
+            oracles.counts,
+        ),
+        Recipe("class_counts", {"labels": loader}, "poise.class_counts(labels)", oracles.anything, share=0.3),
+        Recipe(
+            "balanced_sampler",
+            {"labels": classes, "count": count, "generator": SEED},
+            "poise.balanced_sampler(labels, count, generator)",
+            oracles.anything,
         ),
     ]
 
@@ -219,6 +278,12 @@ def _selections() -> list[Recipe]:
         Recipe("AtRandom", count, counted.format("AtRandom"), oracles.chosen_at_random),
         Recipe(
             "TopBottomFraction", part, "poise.TopBottomFraction(fraction, per)(u, valid, generator)", oracles.selected
+        ),
+        Recipe(
+            "AtRandomFraction",
+            part,
+            "poise.AtRandomFraction(fraction, per)(u, valid, generator)",
+            oracles.chosen_at_random,
         ),
     ]
 
@@ -359,6 +424,13 @@ def _measures() -> list[Recipe]:
             wrong=(("poise.GivenUtility()(model, x, y)", "given"),),
         ),
         Recipe(
+            "EqualUtility",
+            {"model": Slot(("Smooth($D)",)), "x": plain_x, "y": Slot(labels.right)},
+            "poise.EqualUtility()(model, x, y)",
+            oracles.like("x"),
+            share=0.3,
+        ),
+        Recipe(
             "MixedUtility",
             {"parts": parts, "weights": weights, "drop_below": number("1e-12", "0", mistakes=NEGATIVE), **alone},
             "poise.MixedUtility(parts, weights, drop_below)(model, x, y)",
@@ -495,6 +567,22 @@ def _objectives() -> list[Recipe]:
             "1.0, statistics)(model, x, y, 3, generator=generator)",
             oracles.loss,
             trains=True,
+        ),
+        Recipe(
+            "balanced_contrast",
+            {
+                "counts": Slot(("(5, 3, 1)", "torch.tensor([5, 3, 1])"), (*WRONG_COUNTS, "(5, 3)"), ("object()",)),
+                "weight": weight,
+                "share": number("0.3", "0.5", mistakes=("0", "0.6", "-1")),
+                "perturb": Slot(noise.right, (*noise.mistakes, "poise.Remove()"), noise.absurd, ("Remove",)),
+                "temperature": number("0.1", "$f", mistakes=("0", "-1")),
+                "tau": number("1.0", "0", mistakes=("-1",)),
+                **batch,
+            },
+            "poise.balanced_contrast(counts, weight, share=share, perturb=perturb, temperature=temperature, tau=tau)"
+            f"{call}",
+            oracles.loss,
+            wrong=(("poise.balanced_contrast(counts, poise.Ramp(1.0, 2, 5))(model, x, y)", no_step),),
         ),
         Recipe(
             "JensenShannon",
@@ -1190,7 +1278,18 @@ def _audits() -> list[Recipe]:
 
 def recipes() -> tuple[Recipe, ...]:
     """The whole table."""
-    parts = (_losses, _schedules, _contrasts, _selections, _perturbations, _measures, _objectives, _text, _networks)
+    parts = (
+        _losses,
+        _balance,
+        _schedules,
+        _contrasts,
+        _selections,
+        _perturbations,
+        _measures,
+        _objectives,
+        _text,
+        _networks,
+    )
     later = (_splits, _files, _augmentations, _corruptions, _robustness, _audits)
     return tuple(recipe for part in (*parts, *later) for recipe in part())
 

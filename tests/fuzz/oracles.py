@@ -54,6 +54,20 @@ def cross_entropy(values: Values, result: Any) -> str | None:
     return close(result, -(target * logits.log_softmax(1)).sum(1))
 
 
+def adjusted(values: Values, result: Any) -> str | None:
+    """The loss of logits to which the log of the frequencies is added."""
+    counts = torch.as_tensor(values["counts"], dtype=torch.float64)
+    logits = values["logits"].double() + values["tau"] * (counts / counts.sum()).log()
+    return cross_entropy({**values, "logits": logits, "label_smoothing": 0.0}, result)
+
+
+def counts(values: Values, result: Any) -> str | None:
+    """How often each class occurs, one after the other."""
+    listed = [int(label) for label in values["labels"]]
+    wanted = tuple(listed.count(label) for label in range(values["num_classes"] or max(listed) + 1))
+    return None if result == wanted else f"{result} is not {wanted}"
+
+
 def info_nce(values: Values, result: Any) -> str | None:
     """Eq. 6, one example and one negative after the other."""
     z, near, far = (None if values[name] is None else values[name].double() for name in ("z", "near", "far"))
@@ -125,7 +139,7 @@ def selected(values: Values, result: Any) -> str | None:
     low, high = result
     u, valid = values["u"].flatten(1), values["valid"]
     usable = torch.ones_like(u, dtype=torch.bool) if valid is None else valid.flatten(1)
-    ranked = "fraction" in values or not values.get("random")
+    ranked = not values.get("random")
     for row, (bottom, top) in enumerate(zip(low.flatten(1), high.flatten(1), strict=True)):
         num = int(usable[row].sum())
         k = values["k"] if "k" in values else max(1, math.ceil(values["fraction"] * num - 1e-6))

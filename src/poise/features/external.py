@@ -3,6 +3,7 @@
 teacher   u = utility of the teacher, at the same x and y
 given     u = | what the user passes with the batch |
 mixed     u = sum_m weight_m * u_m / sum_j u_mj          every part a distribution over the example's features
+equal     u = 1                                          for a selection that ignores utility, at no cost
 """
 
 from __future__ import annotations
@@ -91,6 +92,31 @@ class GivenUtility:
         u = given.detach().to(torch.promote_types(given.dtype, torch.float32)).abs()
         valid = valid_features(x)
         return u if valid is None else u.where(valid, 0)
+
+
+@dataclass(frozen=True)
+class EqualUtility:
+    """The same utility, 1, for every feature; 0 for padding and special tokens."""
+
+    @property
+    def uses_forward(self) -> bool:
+        return False
+
+    def check(self, x: Input) -> None:
+        """Accept any input."""
+
+    def __call__(
+        self,
+        model: Classifier,
+        x: Input,
+        y: Tensor,
+        *,
+        loss: ExampleLoss = CrossEntropy(),
+        forward: Forward | None = None,
+    ) -> Tensor:
+        check_kind(x)
+        valid = valid_features(x)
+        return torch.ones(shape_of(x), device=device_of(x)) if valid is None else valid.float()
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,27 @@ class AtRandom:
         return TopBottom(self.k, self.per)(drawn, valid, generator)
 
 
+@dataclass(frozen=True)
+class AtRandomFraction:
+    """A random fraction of each example's valid features on each side, whatever their utility."""
+
+    fraction: float
+    per: Unit = "value"
+
+    def __post_init__(self) -> None:
+        TopBottomFraction(self.fraction, self.per)
+
+    def check(self, shape: torch.Size) -> None:
+        TopBottomFraction(self.fraction, self.per).check(shape)
+
+    def __call__(
+        self, u: Tensor, valid: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        _check_utility(u)
+        drawn = torch.rand(u.shape, device=u.device, generator=generator)
+        return TopBottomFraction(self.fraction, self.per)(drawn, valid, generator)
+
+
 def _choose(
     u: Tensor,
     valid: Tensor | None,

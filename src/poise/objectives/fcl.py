@@ -19,10 +19,10 @@ from torch import Tensor
 from poise.checks import require_number, require_part, require_taking
 from poise.classifier import Classifier, leaf, run
 from poise.features.perturbation import Gaussian, Perturbation, Remove
-from poise.features.selection import Selection, check_unit
-from poise.features.utility import Utility
+from poise.features.selection import Selection, TopBottomFraction, check_unit
+from poise.features.utility import GradientUtility, Utility
 from poise.losses import CrossEntropy, ExampleLoss
-from poise.objectives.contrast import Contrast
+from poise.objectives.contrast import Contrast, InfoNCE
 from poise.objectives.objective import (
     Loss,
     Statistics,
@@ -43,13 +43,16 @@ class FCL:
 
     While the weight is 0 this is exactly XE. An example whose largest utility is below `drop_below` loses its far view.
     An example whose utility is not finite, or that has too few features to choose from, has no contrast.
+
+    The defaults are the paper's for MNIST, with k as a third of the features and no warm-up; they fit pictures in
+    [0, 1] and standardised numbers. For Tokens, pass RemovalUtility(), TopBottomFraction(0.15) and Remove().
     """
 
-    utility: Utility
-    select: Selection
-    perturb: Perturbation
-    contrast: Contrast
-    weight: Schedule | float
+    utility: Utility = GradientUtility()
+    select: Selection = TopBottomFraction(1 / 3)
+    perturb: Perturbation = Gaussian(0.5)
+    contrast: Contrast = InfoNCE(0.1)
+    weight: Schedule | float = 1e-3
     statistics: Statistics = "running"
     loss: ExampleLoss = CrossEntropy()
     drop_below: float = 1e-12
