@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from poise.io.json_files import RecordError
+from poise.errors import RecordError
 from poise.reporting.audit_page import load_audit, point_of
 
 TARGET = Path(__file__).parents[1] / "src" / "poise" / "reporting" / "audit_references.json"

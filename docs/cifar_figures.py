@@ -25,8 +25,7 @@ from poise.corruptions.profiles import PROFILES
 from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES
 from poise.data.loading.resident import on_device
 from poise.data.sets.cache import load
-from poise.errors import DataError
-from poise.io.json_files import RecordError
+from poise.errors import DataError, RecordError
 from poise.records.schema import Results
 from poise.records.schema import load as load_records
 from poise.reporting.tables import corruption_gaps

@@ -20,8 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from poise.io.json_files import write_whole
-from poise.io.packs import documents, text_of
+from poise.io.documents import documents, text_of, write_whole
 from poise.records.schema import RECORD
 
 RESULTS = Path(__file__).parents[1] / "results"

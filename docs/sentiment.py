@@ -11,8 +11,8 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from poise.io.json_files import RecordError
-from poise.io.packs import documents, text_of
+from poise.errors import RecordError
+from poise.io.documents import documents, text_of
 from poise.recipes.sentiment.alignment import is_marked, pearson, strength
 from poise.records.schema import Record, Results, load
 from poise.reporting.figures.strips import STRIPS, Strip, chosen_strips

@@ -19,9 +19,8 @@ import poise
 from poise.data.pixel_noise import PixelNoise, pixel_deviation
 from poise.data.sets.cache import load as load_array
 from poise.data.synthetic_mnist import Digits, Scaling, SyntheticMNIST
-from poise.errors import DataNotFound
+from poise.errors import DataNotFound, RecordError
 from poise.features.sensitivity import spearman
-from poise.io.json_files import RecordError
 from poise.records.columns import Column
 from poise.records.schema import Record, Results, load
 from poise.reporting.figures.frontier import Frontier, area, frontiers, gaps

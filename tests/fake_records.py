@@ -1,13 +1,15 @@
 """Experiments that nobody ran: realistic records, drawn from a seed, written as a runner writes them."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
-from poise.io.json_files import VERSION
+from poise.io.documents import VERSION, write_proved
+from poise.records.schema import Record
 
 RECIPE = (
     "Recipe(name='{method}', model=LeNet(widths=(6, 16), units=(120, 84)), objective=FCL(utility=GradientUtility("
@@ -45,6 +47,11 @@ def mnist(out: Path, seeds: int = 6, methods: tuple[str, ...] = tuple(MNIST)) ->
         for seed in range(seeds):
             _write(path_of(folder, method, seed), mnist_record(method, seed))
     return folder
+
+
+def write_record(path: Path, written: Record) -> None:
+    """As a runner writes it."""
+    write_proved(path, asdict(written))
 
 
 def path_of(folder: Path, method: str, seed: int) -> Path:

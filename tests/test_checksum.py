@@ -3,7 +3,7 @@
 import json
 from hashlib import sha256
 
-from poise.io.json_files import is_intact, is_proved, with_checksum
+from poise.io.documents import is_intact, is_proved, with_checksum
 
 CONTENT = {"version": 2, "b": [1, 2.5, None, "ü"], "a": {"deep": (True, 1e-9)}}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from fake_records import mnist, path_of
 
 from docs.results_list import RESULTS, page, row, runs
-from poise.io.packs import documents
-from poise.records.pack import pack
+from poise.io.documents import documents
+from poise.records.packing import pack
 from poise.records.schema import RECORD
 
 ROWS = json.loads((RESULTS / "sources.json").read_text())["rows"]

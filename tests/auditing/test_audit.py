@@ -15,7 +15,7 @@ from poise.auditing.compare import compare, read_condition
 from poise.auditing.inputs.examples import batches as read
 from poise.auditing.inputs.examples import kind_of, sample_size
 from poise.auditing.verdict import confusions, in_a_cycle
-from poise.io.json_files import RecordError
+from poise.errors import RecordError
 from poise.reporting.audit_page import load_audit
 
 

@@ -24,7 +24,7 @@ from poise.auditing.inputs.images import open_pictures
 from poise.auditing.inputs.models import Loaded, build, load_model, load_weights
 from poise.auditing.inputs.texts import open_texts, open_tokenizer
 from poise.errors import AuditError
-from poise.io.json_files import write_proved
+from poise.io.documents import write_proved
 from poise.training.checkpoint import save
 
 CODE = """

@@ -20,7 +20,7 @@ from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDAR
 from poise.data.loading.resident import on_device
 from poise.data.sets import cache
 from poise.errors import DataNotFound
-from poise.io.json_files import with_checksum
+from poise.io.documents import with_checksum
 from poise.recipes import shelf
 from poise.recipes.cifar import cifar_c, noisy_cifar
 from poise.recipes.cifar import controls as cifar_controls

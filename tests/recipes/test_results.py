@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poise.io.packs import documents, text_of
+from poise.io.documents import documents, text_of
 from poise.recipes import shelf
 from poise.recipes.names import FILES
 from poise.running.experiment import Experiment

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from poise.io.packs import documents, text_of
-from poise.records.schema import EXPERIMENT, load
-from poise.records.sweeps import SWEEP
+from poise.io.documents import documents, text_of
+from poise.records.schema import EXPERIMENT, SWEEP, load
 from poise.reporting.formats import FORMATS
 from poise.reporting.sweep_page import load_sweep
 from poise.reporting.tables import tables_of

@@ -6,10 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from fake_records import RECIPE, cifar, mnist, mnist_record, path_of
+from fake_records import RECIPE, cifar, mnist, mnist_record, path_of, write_record
 
-from poise.io.json_files import RecordError, write_json
-from poise.records.schema import Record, load, read_experiment, read_record, write_record
+from poise.errors import RecordError
+from poise.io.documents import write_json
+from poise.records.schema import Record, load, read_experiment, read_record
 
 
 def change(path: Path, **facts: object) -> Path:
@@ -40,7 +41,7 @@ def test_a_record_that_is_not_what_was_written_is_damaged(tmp_path: Path, facts:
     content = {**json.loads(path.read_text()), **facts}
     path.write_text(json.dumps({name: each for name, each in content.items() if each is not None}))
     with pytest.raises(
-        RecordError, match=r"record.json is damaged: its content is not that of its checksum; the comma"
+        RecordError, match=r"record.json is damaged: its content does not match its checksum; run the comma"
     ):
         read_record(path)
 
@@ -48,7 +49,7 @@ def test_a_record_that_is_not_what_was_written_is_damaged(tmp_path: Path, facts:
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"scores": {"BAL": 0.75}}, "its score 'BAL' is 0.75, and its counts say 1 of 2"),
+        ({"scores": {"BAL": 0.75}}, "its score 'BAL' is 0.75, but its counts say 1 of 2"),
         ({"scores": {}}, "'classes' count 'BAL', which has no score"),
         ({"scores": {"BAL": 0.5, "fog/3": 2.5}}, "its score 'fog/3' is 2.5, not a number between 0 and 1"),
         (
@@ -177,7 +178,7 @@ def test_a_damaged_experiment_is_named(tmp_path: Path) -> None:
 
 def test_a_record_of_another_experiment(tmp_path: Path) -> None:
     path = change(path_of(mnist(tmp_path), "XE", 0), experiment="cifar-10-c")
-    refused(tmp_path, str(path), "belongs to 'cifar-10-c', not to 'synthetic-mnist'")
+    refused(tmp_path, str(path), "belongs to 'cifar-10-c', but is in a folder of 'synthetic-mnist'")
 
 
 def test_a_seed_in_the_folder_of_another(tmp_path: Path) -> None:

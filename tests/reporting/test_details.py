@@ -5,7 +5,7 @@ from pathlib import Path
 
 import fake_records
 
-from poise.io.json_files import write_json
+from poise.io.documents import write_json
 from poise.records.schema import load
 from poise.reporting.formats import markdown
 from poise.reporting.tables import tables_of

@@ -17,7 +17,7 @@ import pytest
 from deadlines import within
 from fake_records import cifar, mnist, path_of
 
-from poise.io.json_files import RecordError
+from poise.errors import RecordError
 from poise.records.schema import Results, load
 from poise.reporting.figures.curves import class_bars, curve, differences, learning_curves, measures
 from poise.reporting.figures.svg import ACCURACY, Scale, colour, element, heading, heat_map, scale_of, short, text_on

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from poise.io.json_files import RecordError
+from poise.errors import RecordError
 from poise.records.schema import load
 from poise.reporting.figures.strips import chosen_strips
 from poise.reporting.page import page

@@ -9,7 +9,7 @@ from fake_records import cifar, mnist, path_of
 from scipy import stats
 
 from poise.corruptions.protocols import ALEXNET_ERRORS, CORRUPTIONS, SEVERITIES, STANDARD
-from poise.io.json_files import RecordError
+from poise.errors import RecordError
 from poise.records.columns import Column, corruption_error, seen_and_unseen
 from poise.records.schema import load
 from poise.reporting.tables import Row, Table, tables_of

@@ -14,8 +14,8 @@ from safetensors.torch import save
 
 from poise.auditing.inputs.models import poise_model
 from poise.errors import TrainingError
-from poise.io.packs import PACK
-from poise.records.pack import pack
+from poise.io.documents import PACK
+from poise.records.packing import pack
 from poise.records.schema import load, read_record
 from poise.reporting.sweep_page import load_sweep
 from poise.running.fleets import run_fleets
@@ -78,7 +78,7 @@ def test_a_pack_that_cannot_be_read_stops_a_run(tmp_path: Path) -> None:
     path = tmp_path / "blobs" / PACK
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(
-        TrainingError, match=r"runs.jsonl.gz is damaged or cut short: .*: put back a copy of it, or remove"
+        TrainingError, match=r"runs.jsonl.gz is damaged or cut short: .*: restore it from a copy, or remove"
     ):
         begun(tmp_path)
 

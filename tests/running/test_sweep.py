@@ -20,8 +20,7 @@ import torch
 from miniature import EXPERIMENT, SWEEP, Blobs, blobs
 
 from poise.data.augment import Chain, PatchGaussian, Standard
-from poise.errors import TrainingError
-from poise.io.json_files import RecordError
+from poise.errors import RecordError, TrainingError
 from poise.recipes import shelf
 from poise.recipes.synthetic_mnist.table_1 import EXPERIMENT as MNIST
 from poise.records.schema import load

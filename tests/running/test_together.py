@@ -16,7 +16,7 @@ import torch
 from deadlines import Soon
 
 from poise.errors import NotFinite, TrainingError
-from poise.io.locks import try_lock
+from poise.io.files import try_lock
 from poise.recipes.cifar import cifar_c, noisy_cifar
 from poise.running.beginnings import beginning, shared_folder
 from poise.running.experiment import Experiment, Method

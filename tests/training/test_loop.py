@@ -15,7 +15,7 @@ from torch import nn
 from poise import XE, AugMix, Constant, JensenShannon, LeNet, Loss, Ramp, Standard
 from poise.data.loading.resident import DeviceLoader, epoch_seed, on_device
 from poise.errors import OutOfTime, TrainingError
-from poise.io.json_files import with_checksum
+from poise.io.documents import with_checksum
 from poise.training.checkpoint import newest
 from poise.training.loop import Fit, fit, means
 from poise.training.plan import SGD, Adam, Decays, Plan

@@ -20,8 +20,8 @@ import numpy as np
 from poise.auditing.result import PAGE, Audit, summary, write_audit
 from poise.auditing.statistics.numbers import not_measured, values_of
 from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, UNDECIDED
+from poise.io.documents import write_json, write_whole
 from poise.io.files import together
-from poise.io.json_files import write_json, write_whole
 
 VERSION = 1
 

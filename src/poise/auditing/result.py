@@ -50,8 +50,8 @@ from poise.checks import require_several, require_whole
 from poise.classifier import Classifier
 from poise.corruptions.corrupt import Making
 from poise.features.sensitivity import JacobianSensitivity
+from poise.io.documents import write_json, write_whole
 from poise.io.files import new_file, together
-from poise.io.json_files import write_json, write_whole
 
 PAGE = "index.html"
 VERSION = 1

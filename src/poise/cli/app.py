@@ -25,7 +25,7 @@ from poise.cli.report import report
 from poise.cli.sweep import sweep
 from poise.cli.table import table
 from poise.errors import DataError
-from poise.io.json_files import printable
+from poise.io.documents import printable
 
 app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, help="Feature contrastive learning.")
 app.add_typer(data, name="data")

@@ -131,7 +131,7 @@ def usage(option: str | None = None) -> Iterator[None]:
 @contextmanager
 def failures() -> Iterator[None]:
     """Turn failures into one sentence and exit code 1."""
-    from poise.io.json_files import RecordError
+    from poise.errors import RecordError
 
     try:
         import poise.reporting.statistics  # noqa: F401, fails early without scipy

@@ -24,7 +24,7 @@ def pack(folders: Folders, quiet: Quiet = False, json: Json = False) -> None:
     poise pack runs
     """
     with failures():
-        from poise.records import pack as packing
+        from poise.records import packing
 
         done = []
         for folder in folders:

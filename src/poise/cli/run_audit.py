@@ -33,11 +33,10 @@ from poise.checks import install
 from poise.cli.options import describe_os_error, device_of, print_to_stderr
 from poise.cli.progress import counting
 from poise.cli.stopping import INTERRUPTED, exit_on_ctrl_c
-from poise.errors import AuditError
+from poise.errors import AuditError, RecordError
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
 from poise.io.files import is_part, require_writable, sweep
-from poise.io.json_files import RecordError
 from poise.reporting.audit_page import load_audit
 
 

@@ -44,7 +44,7 @@ def table(
     if json and format not in (None, Format.json):
         raise typer.BadParameter(f"--json and --format {format} are two formats: choose one")
     with failures():
-        from poise.io.json_files import RecordError
+        from poise.errors import RecordError
         from poise.records.schema import load
         from poise.reporting.formats import FORMATS, text
         from poise.reporting.tables import tables_of

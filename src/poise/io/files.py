@@ -1,8 +1,11 @@
-"""Atomic writes of single files and of sets of files.
+"""Atomic writes of single files and of sets of files, and folder locks.
 
 A file is written to a temporary file, a part, and renamed to its final name when it is complete. The writer holds a
-lock on the part until then. The operating system releases the lock of a process that dies, so a later process
-recognizes its parts and removes them.
+lock on the part until then, so a later process recognizes the parts of a dead one and removes them.
+
+A folder lock lets one process at a time work in a folder. The operating system releases all locks of a process that
+ends, however it ends. A forked child, such as a worker that decodes images, does not inherit the folder locks of its
+parent (`filelock` resets them).
 """
 
 from __future__ import annotations
@@ -18,8 +21,13 @@ from tempfile import TemporaryFile
 from typing import BinaryIO
 from uuid import uuid4
 
+from filelock import FileLock, Timeout
+
 _WHOLE = "whole"  # in a part: the folder of a set that is complete and being moved
 _WINDOWS = os.name == "nt"  # an open file cannot be renamed on Windows, and parts are not locked
+_POLL = 0.01  # seconds between two attempts to lock a folder
+_ATTEMPT = 0.1  # seconds before an attempt fails: longer than `held` keeps the lock
+_PROBE = 0.03  # seconds before `held` reports a lock: longer than another `held` keeps it
 
 
 @contextmanager
@@ -237,3 +245,74 @@ def _lock(file: BinaryIO | int) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
+
+
+class Busy(Exception):
+    """Another process has locked the folder."""
+
+
+@contextmanager
+def try_lock(folder: Path, seconds: float = _ATTEMPT) -> Iterator[bool]:
+    """Lock a folder for the block; yields False if another process holds it for the next `seconds`.
+
+    In distributed training the first process locks it for all; call it in every process.
+    """
+    from poise.distributed import rank, share  # the other locks need no torch
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")
+    try:
+        yield share(_acquired(lock, seconds) if rank() == 0 else False)
+    finally:
+        lock.release()
+
+
+@contextmanager
+def wait_lock(folder: Path, pause: float = 0.5) -> Iterator[None]:
+    """Lock a folder for the block, waiting for as long as other processes hold it.
+
+    pause  seconds of an attempt, after which all processes of a distributed run meet.
+    """
+    while True:
+        with try_lock(folder, pause) as locked:
+            if locked:
+                yield
+                return
+
+
+@contextmanager
+def wait_lock_alone(folder: Path) -> Iterator[None]:
+    """Like wait_lock, for commands that run in one process; does not import torch."""
+    with FileLock(folder / ".lock"):
+        yield
+
+
+@contextmanager
+def require_lock(folder: Path) -> Iterator[None]:
+    """Lock a folder for the block; raises Busy if another process holds it."""
+    with try_lock(folder) as locked:
+        if not locked:
+            raise Busy
+        yield
+
+
+def held(folder: Path) -> bool:
+    """Whether a process holds the lock of a folder. A missing folder is not created.
+
+    Takes the lock for an instant, so an attempt of another process at that moment succeeds a little later.
+    """
+    lock = FileLock(folder / ".lock")
+    try:
+        return Path(lock.lock_file).exists() and not _acquired(lock, _PROBE)
+    except (FileNotFoundError, PermissionError):  # removed meanwhile, or the file of another user
+        return False
+    finally:
+        lock.release()
+
+
+def _acquired(lock: FileLock, seconds: float) -> bool:
+    try:
+        lock.acquire(timeout=seconds, poll_interval=_POLL)
+    except Timeout:
+        return False
+    return True

@@ -1,24 +1,35 @@
-"""What a finished run leaves on disk, written whole or not at all, and read with suspicion.
+"""Records, experiments and sweeps on disk: their fields, how they are validated, and how a folder of them is read.
 
-<experiment>/experiment.json                 columns, methods, groups, the paper's numbers
-<experiment>/<method>/seed-03/record.json    one run: recipe, scores, log, where and when
+<experiment>/experiment.json                         columns, methods, groups, the paper's numbers
+<experiment>/<method>/seed-03/record.json            one finished run: recipe, scores, log, versions
+<experiment>/sweeps/<name>/sweep.json                the values that a sweep tries
+<experiment>/sweeps/<name>/trials/<n>/trial.json     the values of one trial
+
+A shape describes JSON: a function that returns what a value should be, or "" if it is right; [shape] for a list;
+`Fields` for an object with these fields; `Named` for an object with any names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from poise.io.json_files import RecordError, read_json, remedy, write_proved
-from poise.io.packs import documents, place_of
-from poise.records import shapes
-from poise.records.columns import Column, Counts
+from poise.errors import RecordError
+from poise.io.documents import documents, place_of, read_json, remedy
+from poise.records.columns import Column, Counts, corruption_of
 from poise.records.recipe_text import common_differences, differences
 
 EXPERIMENT = "experiment.json"
 RECORD = "record.json"
+SWEEP = "sweep.json"
+TRIAL = "trial.json"
+
+_MOST = 1e38  # nearly the largest float32; twice its square is a finite float64
+_SHOWN = 40  # characters shown of a wrong value
 
 
 @dataclass(frozen=True)
@@ -57,14 +68,7 @@ class Published:
 
 @dataclass(frozen=True)
 class StoredExperiment:
-    """What its table looks like.
-
-    groups     methods that are compared with each other, each with the first of its group.
-    details    further tables, {title: columns}.
-    overlaps   per method, the tested corruptions that its training augmentation resembles.
-    frontier   two columns that pull apart; methods called "NAME SETTING" are curves over them.
-    reference  whose errors the mean corruption error divides by (`poise.corruptions.protocols.REFERENCE_ERRORS`).
-    """
+    """What a table needs to know of an experiment; `poise.running.experiment.Experiment` describes the fields."""
 
     name: str
     title: str
@@ -82,7 +86,7 @@ class StoredExperiment:
 
 @dataclass(frozen=True)
 class Results:
-    """An experiment and its finished runs: per method, by seed."""
+    """An experiment and its finished runs, {method: {seed: record}}."""
 
     folder: Path
     experiment: StoredExperiment
@@ -93,43 +97,128 @@ class Results:
         return [record for runs in self.runs.values() for record in runs.values()]
 
 
-def write_record(path: Path, record: Record) -> None:
-    """Write a record atomically."""
-    write_proved(path, asdict(record))
+@dataclass(frozen=True)
+class Fields:
+    """The shape of an object. Optional fields may be missing or null."""
+
+    required: Mapping[str, Any]
+    optional: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Named:
+    """The shape of an object whose values have one shape."""
+
+    shape: Any
+
+
+def number(value: Any) -> str:
+    return "" if _is_number(value) and abs(value) <= _MOST else "a number"
+
+
+def number_or_null(value: Any) -> str:
+    return "" if value is None else number(value)
+
+
+def share(value: Any) -> str:
+    return "" if _is_number(value) and 0 <= value <= 1 else "a number between 0 and 1"
+
+
+def positive(value: Any) -> str:
+    return "" if _is_number(value) and 0 <= value <= _MOST else "a number of 0 or more"
+
+
+def above_zero(value: Any) -> str:
+    return "" if _is_number(value) and 0 < value <= _MOST else "a number above 0"
+
+
+def whole(value: Any) -> str:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return "" if fits else "a whole number of 0 or more"
+
+
+def word(value: Any) -> str:
+    return "" if isinstance(value, str) and value and not line(value) else "a word"
+
+
+def line(value: Any) -> str:
+    return "" if isinstance(value, str) and not set("\n\r\t") & set(value) else "a text on one line"
+
+
+def text(value: Any) -> str:
+    return "" if isinstance(value, str) else "a text"
+
+
+def label(value: Any) -> str:
+    return "" if isinstance(value, str) or not number(value) else "a text or a number"
+
+
+def pair(value: Any) -> str:
+    fits = isinstance(value, list) and len(value) == 2 and not any(whole(each) for each in value)
+    return "" if fits and value[0] <= value[1] else "a pair of counts, right answers and examples"
+
+
+_LOSSES = Named(number_or_null)
+_ENTRY = Fields(
+    {},
+    {"epoch": whole, "step": whole, "loss": _LOSSES, "measures": _LOSSES}
+    | {"validation": share, "learning_rate": number, "seconds": positive},
+)
+_RECORD = Fields(
+    {"experiment": word, "method": word, "seed": whole, "recipe": text, "scores": Named(number)},
+    {"classes": Named([pair]), "validation": share, "log": [_ENTRY], "trunk": Named(whole), "seconds": positive}
+    | {"peak_memory": whole, "versions": Named(text), "origins": Named(text), "damaged": Named(text)}
+    | dict.fromkeys(("commit", "version_of_poise", "device", "engine", "started", "finished"), text),
+)
+_COLUMN = Fields({"name": word, "of": [word]}, {"classes": [whole], "errors": [above_zero]})
+_EXPERIMENT = Fields(
+    {"name": word, "columns": [_COLUMN], "methods": [word]},
+    {"title": line, "groups": [[word]], "details": Named([_COLUMN]), "overlaps": Named([word])}
+    | {"paper": Named(Named(Fields({"mean": number}, {"std": positive}))), "rare_classes": [whole]}
+    | {"class_names": [label], "frontier": [word], "reference": text},
+)
+
+
+def fault_of_record(content: Any) -> str:
+    """What is wrong with the content of a record, such as `'scores': 'BAL' is nan, not a number`; "" if nothing is."""
+    return _fault(content, _RECORD) or _contradiction(content["scores"], content.get("classes") or {})
+
+
+def fault_of_experiment(content: Any) -> str:
+    """What is wrong with the content of experiment.json; "" if nothing is."""
+    return _fault(content, _EXPERIMENT) or ("" if content["columns"] else "table has no columns")
 
 
 def read_record(path: Path) -> Record:
-    """Read one record, or say in a RecordError what is wrong with it."""
+    """Read and validate one record; raises RecordError."""
     content = read_json(path, "record")
-    _require(path, "record", shapes.fault_of(content))
+    _require(path, "record", fault_of_record(content))
     known = {name: content[name] for name in Record.__dataclass_fields__ if content.get(name) is not None}
     log = tuple({name: value for name, value in each.items() if value is not None} for each in known.get("log", ()))
     return Record(**{**known, "log": log})
 
 
 def record_at(path: Path, experiment: str) -> Record:
-    """The record of an experiment that lies in the folder of its seed, or a RecordError: what a table is made of, and
-    what a run that is finished has."""
+    """Read a record; raises RecordError if its experiment or seed does not match its folder."""
     record = read_record(path)
     if record.experiment != experiment:
-        raise RecordError(f"{path} belongs to {record.experiment!r:.80}, not to {experiment!r:.80}, where it lies")
+        raise RecordError(f"{path} belongs to {record.experiment!r:.80}, but is in a folder of {experiment!r:.80}")
     word, _, number = path.parent.name.partition("-")
     if word == "seed" and number.isdecimal() and int(number) != record.seed:
-        raise RecordError(f"{path} is of seed {record.seed}: put it into a folder of that name, or remove it")
+        raise RecordError(f"{path} is of seed {record.seed}: move it into a folder of that name, or remove it")
     return record
 
 
 def read_experiment(path: Path) -> StoredExperiment:
-    """Read the description of an experiment, or say in a RecordError what is wrong with it."""
+    """Read and validate the description of an experiment; raises RecordError."""
     content = read_json(path, "experiment")
-    _require(path, "experiment", shapes.wrong(content, shapes.EXPERIMENT))
-    _require(path, "experiment", "" if content["columns"] else "table has no columns")
+    _require(path, "experiment", fault_of_experiment(content))
     return _experiment(content)
 
 
 def load(folder: Path) -> list[Results]:
     """All experiments in or below a folder that have finished runs."""
-    homes = sorted(path.parent for path in _below(folder, EXPERIMENT))
+    homes = _homes(folder)
     if not homes and not folder.is_dir():
         raise RecordError(f"{folder} is {'a file, not a folder' if folder.exists() else 'not there'}")
     if not homes:
@@ -137,14 +226,80 @@ def load(folder: Path) -> list[Results]:
     stray = [path for path in _below(folder, RECORD) if not any(path.is_relative_to(home) for home in homes)]
     if stray:
         raise RecordError(f"{stray[0]} belongs to an experiment whose {EXPERIMENT} is missing: copy it there as well")
-    found = [_results(home, homes) for home in homes]
+    found = [_results(home) for home in homes]
     if not any(results.records for results in found):
         raise RecordError(f"{folder} holds no {RECORD}: no run has finished yet")
-    return _told_apart([results for results in found if results.records], folder)
+    return _with_distinct_titles([results for results in found if results.records], folder)
 
 
-def _told_apart(found: list[Results], folder: Path) -> list[Results]:
-    """Where an experiment was run twice, each title says in which folder."""
+def record_paths(home: Path) -> list[Path]:
+    """The records in the folder of an experiment, without those of sweeps and of experiments inside it."""
+    inner = [other for other in _homes(home) if other != home]
+    return [path for path in _below(home, RECORD) if not any(path.is_relative_to(other) for other in inner)]
+
+
+def require_distinct(records: Iterable[tuple[Path, Record]]) -> None:
+    """Raise RecordError if two records belong to the same method and seed."""
+    first: dict[tuple[str, int], Path] = {}
+    for path, record in records:
+        other = first.setdefault((record.method, record.seed), path)
+        if other != path:
+            both = f"{place_of(other)} and {place_of(path)}"
+            raise RecordError(f"{both} are both seed {record.seed} of {record.method}: remove one")
+
+
+def score_of(record: Mapping[str, Any], names: Sequence[str]) -> float:
+    """The mean of some scores of a run in a sweep: "validation", or scores on the task's validation sets."""
+    return fmean(record["validation"] if name == "validation" else record["scores"][name] for name in names)
+
+
+def label_of(path: str) -> str:
+    """The column name of a field that a sweep varies."""
+    return path.removeprefix("objective.")
+
+
+def in_words(values: Mapping[str, str]) -> str:
+    """The values of a trial on one line."""
+    return ", ".join(f"{label_of(path)}={value}" for path, value in values.items())
+
+
+def _homes(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in _below(folder, EXPERIMENT))
+
+
+def _below(folder: Path, name: str) -> list[Path]:
+    """The documents of this name, without those of sweeps, whose trials are not rows of a table."""
+    return [path for path in documents(folder, f"**/{name}") if "sweeps" not in path.relative_to(folder).parts]
+
+
+def _results(home: Path) -> Results:
+    experiment = read_experiment(home / EXPERIMENT)
+    records = [(path, record_at(path, experiment.name)) for path in record_paths(home)]
+    require_distinct(records)
+    first: dict[str, tuple[Path, Record]] = {}
+    runs: dict[str, dict[int, Record]] = {method: {} for method in experiment.methods}
+    for path, record in records:
+        _require_same_recipe(*first.setdefault(record.method, (path, record)), path, record)
+        _require_same_setting(*next(iter(first.values())), path, record)
+        runs.setdefault(record.method, {})[record.seed] = record
+    return Results(home, experiment, {method: dict(sorted(seeds.items())) for method, seeds in runs.items() if seeds})
+
+
+def _require_same_recipe(first: Path, one: Record, path: Path, other: Record) -> None:
+    if changed := differences(one.recipe, other.recipe):
+        lines = "".join(f"\n  {line}" for line in changed)
+        raise RecordError(f"{first} and {path} are runs of {one.method} with two recipes, which differ in{lines}")
+
+
+def _require_same_setting(first: Path, one: Record, path: Path, other: Record) -> None:
+    """All methods of a table need the same task, network and plan."""
+    if changed := common_differences(one.recipe, other.recipe):
+        lines = "".join(f"\n  {line}" for line in changed)
+        raise RecordError(f"{first} and {path} do not belong in one table; their recipes differ in{lines}")
+
+
+def _with_distinct_titles(found: list[Results], folder: Path) -> list[Results]:
+    """Add the folder to the title of an experiment that was run twice."""
     titles = [results.experiment.title for results in found]
     return [
         replace(each, experiment=replace(each.experiment, title=f"{title}, in {each.folder.relative_to(folder)}"))
@@ -152,46 +307,6 @@ def _told_apart(found: list[Results], folder: Path) -> list[Results]:
         else each
         for each, title in zip(found, titles, strict=True)
     ]
-
-
-def _below(folder: Path, name: str) -> list[Path]:
-    """The files of this name, except those of sweeps, whose trials are no rows of a table."""
-    return [path for path in documents(folder, f"**/{name}") if "sweeps" not in path.relative_to(folder).parts]
-
-
-def _results(home: Path, homes: list[Path]) -> Results:
-    experiment = read_experiment(home / EXPERIMENT)
-    inner = [other for other in homes if other != home and other.is_relative_to(home)]
-    paths = [path for path in _below(home, RECORD) if not any(path.is_relative_to(other) for other in inner)]
-    first: dict[str, tuple[Path, Record]] = {}
-    sources: dict[tuple[str, int], Path] = {}
-    runs: dict[str, dict[int, Record]] = {method: {} for method in experiment.methods}
-    for path in paths:
-        record = record_at(path, experiment.name)
-        twin = sources.setdefault((record.method, record.seed), path)
-        if twin != path:
-            raise RecordError(
-                f"{place_of(twin)} and {place_of(path)} are both seed {record.seed} of {record.method}: remove one"
-            )
-        _same_recipe(*first.setdefault(record.method, (path, record)), path, record)
-        _same_surroundings(*next(iter(first.values())), path, record)
-        runs.setdefault(record.method, {})[record.seed] = record
-    return Results(home, experiment, {method: dict(sorted(seeds.items())) for method, seeds in runs.items() if seeds})
-
-
-def _same_recipe(first: Path, one: Record, path: Path, other: Record) -> None:
-    changed = differences(one.recipe, other.recipe)
-    if changed:
-        lines = "".join(f"\n  {line}" for line in changed)
-        raise RecordError(f"{first} and {path} are runs of {one.method} with two recipes, which differ in{lines}")
-
-
-def _same_surroundings(first: Path, one: Record, path: Path, other: Record) -> None:
-    """Methods of one table are trained on one task, with one network and one plan."""
-    changed = common_differences(one.recipe, other.recipe)
-    if changed:
-        lines = "".join(f"\n  {line}" for line in changed)
-        raise RecordError(f"{first} and {path} do not belong in one table; their recipes differ in{lines}")
 
 
 def _require(path: Path, kind: str, fault: str) -> None:
@@ -230,3 +345,64 @@ def _columns(found: list[Mapping[str, Any]]) -> tuple[Column, ...]:
 
 def _published(cell: Mapping[str, Any]) -> Published:
     return Published(float(cell["mean"]), None if cell.get("std") is None else float(cell["std"]))
+
+
+def _fault(value: Any, shape: Any, place: Sequence[object] = ()) -> str:
+    """The first place where a value does not have its shape, in words; "" if there is none."""
+    if isinstance(shape, Fields):
+        return _fault_of_fields(value, shape, place)
+    if isinstance(shape, Named):
+        parts = [(name, each, shape.shape) for name, each in value.items()] if isinstance(value, dict) else None
+        return _first_fault(parts, place) if parts is not None else f"{_named(place)} is not an object"
+    if isinstance(shape, list):
+        parts = [(n, each, shape[0]) for n, each in enumerate(value)] if isinstance(value, list) else None
+        return _first_fault(parts, place) if parts is not None else f"{_named(place)} is not a list"
+    expected = shape(value)
+    return f"{_named(place)} is {_short(value)}, not {expected}" if expected else ""
+
+
+def _fault_of_fields(value: Any, shape: Fields, place: Sequence[object]) -> str:
+    if not isinstance(value, dict):
+        return f"{_named(place)} is not an object"
+    for name in shape.required:
+        if name not in value:
+            return f"{_named((*place, name))} is missing"
+    there = {name: each for name, each in shape.optional.items() if value.get(name) is not None}
+    return _first_fault([(name, value[name], each) for name, each in {**shape.required, **there}.items()], place)
+
+
+def _first_fault(parts: Sequence[tuple[object, Any, Any]], place: Sequence[object]) -> str:
+    return next((found for name, each, shape in parts if (found := _fault(each, shape, (*place, name)))), "")
+
+
+def _contradiction(scores: Mapping[str, float], classes: Mapping[str, Counts]) -> str:
+    """A score that contradicts its counts, or an accuracy under a corruption that is out of range; "" if none does."""
+    for name, counts in classes.items():
+        right, total = (sum(count[place] for count in counts) for place in (0, 1))
+        if name in scores and not math.isclose(scores[name], right / max(total, 1), abs_tol=1e-9):
+            return f"score {name!r} is {scores[name]!r}, but its counts say {right} of {total}"
+        if name not in scores:
+            return f"'classes' count {name!r}, which has no score"
+    for name, score in scores.items():
+        if corruption_of(name) and share(score):
+            return f"score {name!r} is {score!r}, not a number between 0 and 1"
+    return ""
+
+
+def _named(place: Sequence[object]) -> str:
+    return ": ".join(_short(name) for name in place) or "content"
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number, not an integer too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from poise.errors import RecordError
+from poise.io.documents import read_json, require
 from poise.io.files import is_mixed, regular, sweep
-from poise.io.json_files import RecordError, read_json, require
 from poise.reporting.figures.audits import (
     SENSITIVE,
     USEFUL,

@@ -11,8 +11,8 @@ import numpy as np
 from markupsafe import Markup
 
 from poise.corruptions.protocols import CORRUPTIONS
+from poise.errors import RecordError
 from poise.io.files import regular
-from poise.io.json_files import RecordError
 from poise.records.recipe_text import pretty
 from poise.records.schema import Record, Results
 from poise.reporting.captions import listed, spans

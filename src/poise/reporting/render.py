@@ -9,7 +9,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from poise.io.json_files import printable
+from poise.io.documents import printable
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from poise.io.json_files import RecordError, read_json, require
-from poise.io.packs import documents
-from poise.records.schema import RECORD, read_record
-from poise.records.sweeps import SWEEP, TRIAL, in_words, label_of, score_of
+from poise.errors import RecordError
+from poise.io.documents import documents, read_json, require
+from poise.records.schema import RECORD, SWEEP, TRIAL, in_words, label_of, read_record, score_of
 from poise.reporting.figures.svg import (
     WIDTH,
     Figures,

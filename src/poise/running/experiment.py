@@ -8,6 +8,7 @@ Axes: N images or sentences, H rows, W columns, C channels, T positions.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,6 +24,7 @@ from poise.data.loading.pictures import Pictures
 from poise.data.loading.sentences import TokenAugmentation
 from poise.objectives.objective import Objective
 from poise.records.columns import Column
+from poise.records.schema import fault_of_experiment
 from poise.training.plan import Plan
 
 
@@ -204,6 +206,8 @@ class Experiment:
         unknown = {name for group in self.groups for name in group} - set(names)
         if len(set(names)) < len(names) or unknown:
             raise ValueError(f"methods must have distinct names, and groups must name methods: {names}, {unknown}")
+        if fault := fault_of_experiment(json.loads(json.dumps(self.facts()))):
+            raise ValueError(f"no table can be made of the experiment {self.name!r}: its {fault}")
 
     @property
     def by_class(self) -> set[str]:

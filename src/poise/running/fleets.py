@@ -25,9 +25,9 @@ from torch import nn
 
 from poise.data.loading.resident import DeviceLoader
 from poise.distributed import world_size
-from poise.errors import NotFinite, OutOfTime, TrainingError
-from poise.io.json_files import RecordError, read_json
-from poise.io.locks import held, try_lock, wait_lock
+from poise.errors import NotFinite, OutOfTime, RecordError, TrainingError
+from poise.io.documents import read_json
+from poise.io.files import held, try_lock, wait_lock
 from poise.models.replicas import Replicas
 from poise.running.experiment import Method
 from poise.running.judge import Judge

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from poise.io.locks import wait_lock
+from poise.io.files import wait_lock
 
 _PAUSE = 0.05  # seconds
 

@@ -35,8 +35,8 @@ from poise.data.loading.sentences import TokenLoader, tokens_of
 from poise.distributed import rank, share, sum_over_processes, union, world_size
 from poise.errors import DataMismatch, out_of_time
 from poise.evaluation.accuracy import count_batches, count_right
+from poise.io.documents import is_intact, with_checksum
 from poise.io.files import new_file
-from poise.io.json_files import is_intact, with_checksum
 from poise.running.experiment import Examples, Experiment, Measures, Task, require_labels
 from poise.tokens import Input, Tokens
 from poise.training.engine import compiled, compiles

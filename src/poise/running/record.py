@@ -26,12 +26,11 @@ import torch
 from torch import nn
 
 from poise.checks import install
-from poise.errors import TrainingError
-from poise.io.json_files import RecordError, is_proved
-from poise.io.packs import documents, is_there, text_of
+from poise.errors import RecordError, TrainingError
+from poise.io.documents import documents, is_proved, is_there, text_of
 from poise.models.saved import save_model
 from poise.records.recipe_text import common_differences, differences
-from poise.records.schema import RECORD, read_record
+from poise.records.schema import RECORD, Record, read_record, record_paths, require_distinct
 from poise.running.experiment import Build, Experiment, Method
 from poise.training.checkpoint import newest
 from poise.training.loop import Fit, Now
@@ -109,13 +108,21 @@ def _threads() -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-def mixing(folder: Path, recipes: dict[str, str]) -> None:
-    """Raise TrainingError if the folder of an experiment has a run that cannot be in one table with these.
+def refuse_mixing(folder: Path, recipes: dict[str, str]) -> None:
+    """Raise TrainingError if the folder of an experiment cannot take these runs: its table would be refused.
 
-    recipes  {folder of the method: recipe}. Runs of other methods need the same task, network and plan.
+    Runs of one method need one recipe, and runs of all methods the same task, network and plan.
+
+    recipes  {folder of the method: recipe}.
     """
-    for run in _runs(folder) if recipes else []:
-        held, own = _recipe_of(run), recipes.get(run.parent.name)
+    records = _readable(_documents(record_paths, folder))
+    try:
+        require_distinct(records.items())
+    except RecordError as error:
+        raise TrainingError(str(error)) from None
+    for run in sorted({path.parent for path in _documents(_recipes_and_records, folder)}) if recipes else []:
+        record, own = records.get(run / RECORD), recipes.get(run.parent.name)
+        held = _saved_recipe(run / RECIPE) if record is None else record.recipe
         recipe = next(iter(recipes.values())) if own is None else own
         changed = [] if held is None else (common_differences if own is None else differences)(held, recipe)
         if changed:
@@ -125,18 +132,28 @@ def mixing(folder: Path, recipes: dict[str, str]) -> None:
             )
 
 
-def _runs(folder: Path) -> list[Path]:
+def _recipes_and_records(folder: Path) -> list[Path]:
+    return [path for name in (RECORD, RECIPE) for path in documents(folder, f"*/seed-*/{name}")]
+
+
+def _documents(find: Callable[[Path], list[Path]], folder: Path) -> list[Path]:
     try:
-        return sorted({path.parent for name in (RECORD, RECIPE) for path in documents(folder, f"*/seed-*/{name}")})
-    except RecordError as error:  # a pack that cannot be read: what it holds would be run again
-        raise TrainingError(f"{error}: put back a copy of it, or remove it to run again what it holds") from None
+        return find(folder)
+    except RecordError as error:  # a pack that cannot be read: its runs would be repeated
+        raise TrainingError(f"{error}: restore it from a copy, or remove it to repeat its runs") from None
 
 
-def _recipe_of(run: Path) -> str | None:
-    """The recipe of a run, from its record or, if that is damaged or missing, from recipe.json."""
-    with suppress(RecordError):
-        return read_record(run / RECORD).recipe
-    path = run / RECIPE
+def _readable(paths: list[Path]) -> dict[Path, Record]:
+    """The records that are not damaged."""
+    records = {}
+    for path in paths:
+        with suppress(RecordError):
+            records[path] = read_record(path)
+    return records
+
+
+def _saved_recipe(path: Path) -> str | None:
+    """The recipe in recipe.json; None if the file is missing, or if the run is packed, so that it is finished."""
     if not is_there(path):
         return None
     try:
@@ -145,7 +162,7 @@ def _recipe_of(run: Path) -> str | None:
             return str(content["recipe"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
-    if not path.exists():  # the run is packed, so it is finished
+    if not path.exists():
         return None
     raise TrainingError(f"{path} is damaged: remove it to continue the run from its checkpoint, if it has one")
 

@@ -33,18 +33,15 @@ from torch import nn
 
 from poise.data.loading.resident import Loader
 from poise.distributed import rank, share
-from poise.errors import NotFinite, OutOfTime, TrainingError
-from poise.io.files import sweep
-from poise.io.json_files import RecordError, write_proved
-from poise.io.locks import Busy, held, require_lock
-from poise.io.packs import is_there
-from poise.records.schema import Record, record_at
-from poise.records.shapes import EXPERIMENT, fault_of, wrong
+from poise.errors import NotFinite, OutOfTime, RecordError, TrainingError
+from poise.io.documents import is_there, write_proved
+from poise.io.files import Busy, held, require_lock, sweep
+from poise.records.schema import EXPERIMENT, Record, fault_of_record, record_at
 from poise.running.beginnings import beginning, quiet, quiet_epochs, shared_folder, trunk_lengths
 from poise.running.experiment import Experiment, Method
 from poise.running.judge import FILE as TESTED
 from poise.running.judge import Judge, loader
-from poise.running.record import RECIPE, Event, Listener, can_get_weights, keep_weights, mixing, notes, record_of
+from poise.running.record import RECIPE, Event, Listener, can_get_weights, keep_weights, notes, record_of, refuse_mixing
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
 from poise.training.loop import Fit, fit
 from poise.training.plan import in_layout
@@ -91,11 +88,8 @@ class Runner:
         Raises TrainingError if they cannot be in one table with the runs in the folder.
         """
         wanted = self.experiment.runs(methods, seeds)
-        mixing(self.folder, {method.folder: repr(self.experiment.recipe(method)) for method, _ in wanted})
-        facts = self.experiment.facts()
-        if fault := wrong(json.loads(json.dumps(facts)), EXPERIMENT):
-            raise TrainingError(f"no table can be made of {self.experiment.name}: its {fault}")
-        self.write(self.folder / "experiment.json", facts)
+        refuse_mixing(self.folder, {method.folder: repr(self.experiment.recipe(method)) for method, _ in wanted})
+        self.write(self.folder / EXPERIMENT, self.experiment.facts())
         for method, seed in wanted:
             try:
                 self._read(method, seed)
@@ -192,7 +186,7 @@ class Runner:
         self.listen(Event(method.name, seed, "testing" if judge.testing else "validating"))
         tested = judge.at_the_end(model, path.with_name(TESTED))
         record = record_of(self.experiment, method, seed, done, tested, self.device, started)
-        if fault := fault_of(json.loads(json.dumps(record))):
+        if fault := fault_of_record(json.loads(json.dumps(record))):
             raise TrainingError(f"{method.name} (seed {seed}) cannot be recorded: its {fault}")
         for name, content in judge.exhibits(model).items():
             write_proved(path.with_name(f"{name}.json"), content, indent=None)

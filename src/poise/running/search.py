@@ -26,12 +26,11 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from poise.checks import require_choice
-from poise.errors import NotFinite, TrainingError
-from poise.io.json_files import RecordError, read_json, write_proved
-from poise.io.locks import try_lock, wait_lock
-from poise.io.packs import text_of
+from poise.errors import NotFinite, RecordError, TrainingError
+from poise.io.documents import read_json, text_of, write_proved
+from poise.io.files import try_lock, wait_lock
 from poise.records.recipe_text import differences
-from poise.records.sweeps import SWEEP, TRIAL, in_words, score_of
+from poise.records.schema import SWEEP, TRIAL, in_words, score_of
 from poise.running.fleets import run_fleets
 from poise.running.journal import Journal
 from poise.running.record import Listener

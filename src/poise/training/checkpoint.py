@@ -30,8 +30,8 @@ from torch import Tensor, nn
 from poise.data.loading.resident import Loader
 from poise.distributed import rank, share, union, world_size
 from poise.errors import NotFinite, TrainingError, out_of_time
+from poise.io.documents import is_proved, with_checksum
 from poise.io.files import new_file, regular, sweep
-from poise.io.json_files import is_proved, with_checksum
 from poise.training.average import Average
 from poise.training.engine import Engine
 

@@ -32,8 +32,7 @@ from torch import Tensor, nn
 from poise.auditing.inputs.classifiers import Normalized, as_classifier, precision_note
 from poise.checks import install
 from poise.errors import AuditError
-from poise.io.json_files import is_proved
-from poise.io.packs import text_of
+from poise.io.documents import is_proved, text_of
 from poise.models.resnet import IMAGENET_MEAN, IMAGENET_STD
 from poise.models.saved import NETWORKS, network_in
 from poise.models.split import split

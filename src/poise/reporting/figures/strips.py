@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from poise.io.json_files import RecordError, read_json, require
-from poise.io.packs import documents, is_there
+from poise.errors import RecordError
+from poise.io.documents import documents, is_there, read_json, require
 from poise.records.schema import RECORD, Results, read_record
 from poise.reporting.figures.svg import STRENGTH, colour, text_on
 from poise.reporting.statistics import number

@@ -20,7 +20,7 @@ from statistics import fmean
 from markupsafe import Markup, escape
 
 from poise.corruptions.protocols import GROUPS
-from poise.io.json_files import printable
+from poise.io.documents import printable
 from poise.reporting.render import Sheet
 from poise.reporting.statistics import number
 

@@ -1,12 +1,12 @@
-"""Pack the documents of finished runs: thousands of small files become one for each experiment.
+"""Pack the documents of finished runs: one file per experiment replaces thousands of small ones.
 
-What goes into <experiment>/runs.jsonl.gz (poise.io.packs says how it is read):
+These go into <experiment>/runs.jsonl.gz, whose format poise.io.documents describes:
 
-a finished run      record.json and the JSON files beside it, such as recipe.json and exhibits
-a trial of a sweep  trial.json and experiment.json; these lie in the pack of the sweep
+    a finished run      record.json and the JSON files beside it, such as recipe.json and exhibits
+    a trial of a sweep  trial.json and experiment.json, in the pack of the sweep
 
-experiment.json and sweep.json stay beside their pack. Weights and what belongs to them, fleets, figures, locks, runs
-that are not finished, and files that are damaged stay where they are.
+All other files stay: experiment.json and sweep.json beside the pack, weights and their recipes, fleets, figures, locks,
+unfinished runs, and damaged files.
 """
 
 from __future__ import annotations
@@ -21,20 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from poise.errors import RecordError
-from poise.io.files import new_file, regular
-from poise.io.json_files import is_proved
-from poise.io.locks import held, wait_lock_alone
-from poise.io.packs import HOMES, MOST, MOST_PER_LINE, PACK, is_name, packs_line, read_pack
-from poise.records.schema import EXPERIMENT, RECORD
-from poise.records.shapes import fault_of
-from poise.records.sweeps import SWEEP, TRIAL
+from poise.io.documents import HOMES, MOST, MOST_PER_LINE, PACK, is_name, is_proved, packs_line, read_pack
+from poise.io.files import held, new_file, regular, wait_lock_alone
+from poise.records.schema import EXPERIMENT, RECORD, SWEEP, TRIAL, fault_of_record
 
-_APART = ("fleets", "figures")  # folders of an experiment that hold no runs
+_NO_RUNS = ("fleets", "figures")  # folders of an experiment without runs
 
 
 @dataclass(frozen=True)
-class Packed:
-    """What was done: the documents and bytes of a pack, the files that it took in, and those that are damaged."""
+class PackResult:
+    """The documents and bytes of a pack, the number of files that were added, and the files that are damaged."""
 
     path: Path
     documents: int
@@ -44,17 +40,19 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class _Loose:
-    """A file as it was read: its digest, to tell whether it has changed since, and its content as JSON."""
+class _File:
+    """A file to pack: the digest of its bytes, to notice later changes, and its content as JSON."""
 
     path: Path
     digest: bytes
     content: bytes
 
 
-def pack(folder: Path) -> Iterator[Packed]:
-    """Pack every experiment and sweep in or below a folder, one after another. Loose files are removed last, after the
-    pack was read back: a process that is killed loses nothing, and the next one goes on."""
+def pack(folder: Path) -> Iterator[PackResult]:
+    """Pack each experiment and sweep in or below a folder.
+
+    Files are removed last, after the pack was read back: a killed process loses nothing, and the next one continues.
+    """
     homes = _homes(folder)
     for home in homes:
         with wait_lock_alone(home):
@@ -75,7 +73,7 @@ def _homes(folder: Path) -> list[Path]:
     return homes
 
 
-def _pack(home: Path, inner: list[Path]) -> Packed:
+def _pack(home: Path, inner: list[Path]) -> PackResult:
     path = home / PACK
     before = read_pack(path) if path.exists() else {}
     loose, damaged = _read_all(home, _candidates(home, inner, before))
@@ -86,7 +84,7 @@ def _pack(home: Path, inner: list[Path]) -> Packed:
         for each in loose.values():
             _remove(each, home)
     size = path.stat().st_size if path.exists() else 0
-    return Packed(path, len(before.keys() | loose.keys()), size, len(loose), tuple(damaged))
+    return PackResult(path, len(before.keys() | loose.keys()), size, len(loose), tuple(damaged))
 
 
 def _candidates(home: Path, inner: list[Path], before: Mapping[str, bytes]) -> Iterator[Path]:
@@ -95,7 +93,7 @@ def _candidates(home: Path, inner: list[Path], before: Mapping[str, bytes]) -> I
     runs = {path.parent for path in finished if path.name == RECORD} - {home}
     for path in sorted(home.rglob("*.json")):
         parts = path.relative_to(home).parts
-        if parts[0] in _APART or any(path.is_relative_to(other) for other in inner):
+        if parts[0] in _NO_RUNS or any(path.is_relative_to(other) for other in inner):
             continue
         of_run = path.parent in runs and not path.with_suffix(".safetensors").exists()
         if (of_run or path.name == TRIAL or _is_of_trial(home, parts)) and not held(path.parent):
@@ -106,9 +104,9 @@ def _is_of_trial(home: Path, parts: tuple[str, ...]) -> bool:
     return (home / SWEEP).exists() and len(parts) == 3 and (parts[0], parts[2]) == ("trials", EXPERIMENT)
 
 
-def _read_all(home: Path, paths: Iterator[Path]) -> tuple[dict[str, _Loose], list[Path]]:
-    """The documents by name, and the files that are none."""
-    found: dict[str, _Loose] = {}
+def _read_all(home: Path, paths: Iterator[Path]) -> tuple[dict[str, _File], list[Path]]:
+    """The documents to pack by name, and the files that cannot be packed."""
+    found: dict[str, _File] = {}
     damaged = []
     for path in paths:
         name, read = path.relative_to(home).as_posix(), _read(path)
@@ -119,28 +117,28 @@ def _read_all(home: Path, paths: Iterator[Path]) -> tuple[dict[str, _Loose], lis
     return found, damaged
 
 
-def _read(path: Path) -> _Loose | None:
-    """None if it is damaged, or no object that can be packed as it is."""
+def _read(path: Path) -> _File | None:
+    """Read a file; None if it is damaged or is not a JSON object."""
     data = regular(path).read_bytes()
     try:
         content = json.loads(data.decode(), object_pairs_hook=_object)
         whole = isinstance(content, dict) and is_proved(content)
-        if whole and path.name == RECORD and fault_of(content):
+        if whole and path.name == RECORD and fault_of_record(content):
             return None
     except (ValueError, RecursionError):
         return None
-    return _Loose(path, sha256(data).digest(), json.dumps(content).encode()) if whole else None
+    return _File(path, sha256(data).digest(), json.dumps(content).encode()) if whole else None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        raise ValueError("a name stands twice in an object")
+        raise ValueError("an object has a name twice")
     return content
 
 
 def _write(path: Path, documents: Mapping[str, bytes]) -> None:
-    """The same bytes for the same documents, whenever it is written."""
+    """Write a pack; the same documents always give the same bytes."""
     lines = [packs_line(name, document) for name, document in sorted(documents.items())]
     if sum(map(len, lines)) > MOST:
         raise RecordError(f"{path} would hold more than {MOST >> 20} MiB: divide the experiment into several folders")
@@ -149,13 +147,13 @@ def _write(path: Path, documents: Mapping[str, bytes]) -> None:
 
 
 def _compare(path: Path, expected: Mapping[str, bytes]) -> None:
-    """A RecordError if the pack on disk does not hold what it should; nothing was removed then."""
+    """Raise RecordError unless the pack on disk has the expected documents."""
     if read_pack(path) != expected:
         raise RecordError(f"{path} reads back with other content: check the disk; no file was removed")
 
 
-def _remove(each: _Loose, home: Path) -> None:
-    """The file, unless it has changed since it was read, and the folders that are empty without it."""
+def _remove(each: _File, home: Path) -> None:
+    """Remove a file, unless it has changed since it was read, and the folders that are then empty."""
     with suppress(FileNotFoundError):
         if sha256(each.path.read_bytes()).digest() != each.digest:
             return

@@ -9,16 +9,15 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from fake_records import cifar, mnist, mnist_record, path_of
+from fake_records import cifar, mnist, mnist_record, path_of, write_record
 
 from poise.errors import RecordError
-from poise.io import packs
-from poise.io.json_files import read_json, write_json, write_proved
-from poise.io.locks import wait_lock_alone
-from poise.io.packs import PACK, documents, is_there, text_of
-from poise.records import pack as packing
-from poise.records.pack import pack
-from poise.records.schema import Record, load, read_record, write_record
+from poise.io import documents as packs
+from poise.io.documents import PACK, documents, is_there, read_json, text_of, write_json, write_proved
+from poise.io.files import wait_lock_alone
+from poise.records import packing
+from poise.records.packing import pack
+from poise.records.schema import Record, load, read_record
 from poise.reporting.formats import as_json
 from poise.reporting.page import page
 from poise.reporting.sweep_page import load_sweep, sweep_page
@@ -255,16 +254,16 @@ RECORD = {"version": 1}
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        ([{"file": "../../record.json", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": "/etc/record.json", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": "a/./record.json", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": "a\\..\\record.json", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": "C:/record.json", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": "a/\x1b[2J/record.json", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": "a/" * 600 + "record.json", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": "", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": "record.py", "content": RECORD}], "cannot be below its folder"),
-        ([{"file": 3, "content": RECORD}], "cannot be below its folder"),
+        ([{"file": "../../record.json", "content": RECORD}], "an invalid name"),
+        ([{"file": "/etc/record.json", "content": RECORD}], "an invalid name"),
+        ([{"file": "a/./record.json", "content": RECORD}], "an invalid name"),
+        ([{"file": "a\\..\\record.json", "content": RECORD}], "an invalid name"),
+        ([{"file": "C:/record.json", "content": RECORD}], "an invalid name"),
+        ([{"file": "a/\x1b[2J/record.json", "content": RECORD}], "an invalid name"),
+        ([{"file": "a/" * 600 + "record.json", "content": RECORD}], "an invalid name"),
+        ([{"file": "", "content": RECORD}], "an invalid name"),
+        ([{"file": "record.py", "content": RECORD}], "an invalid name"),
+        ([{"file": 3, "content": RECORD}], "an invalid name"),
         (2 * [{"file": "xe/record.json", "content": RECORD}], "twice"),
         ([{"file": "xe/record.json", "content": []}], "not an object with file and content"),
         ([{"file": "xe/record.json", "content": {}, "more": 1}], "not an object with file and content"),
@@ -274,7 +273,7 @@ RECORD = {"version": 1}
 def test_hostile_packs_are_refused(tmp_path: Path, held: list[object], said: str) -> None:
     home = mnist(tmp_path, seeds=1)
     write_lines(home, *held)
-    with pytest.raises(RecordError, match=rf"runs.jsonl.gz is not a pack of Poise, or damaged: .*{said}") as error:
+    with pytest.raises(RecordError, match=rf"runs.jsonl.gz is damaged or not a Poise pack: .*{said}") as error:
         load(home)
     assert str(error.value).isprintable() and len(str(error.value)) < 600
 
@@ -292,7 +291,7 @@ def test_bombs_are_left_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(RecordError, match="unpacks to more than 1 MiB"):
         load(home)
     (home / PACK).write_bytes(gzip.compress(b'{"file": "a.json", "content": ' + b"[" * 100_000))
-    with pytest.raises(RecordError, match="not a pack of Poise, or damaged"):
+    with pytest.raises(RecordError, match="is damaged or not a Poise pack"):
         load(home)
 
 
@@ -352,7 +351,7 @@ def test_a_folder_without_experiments_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_a_run_that_a_process_is_at_stays(tmp_path: Path) -> None:
-    from poise.io.locks import try_lock
+    from poise.io.files import try_lock
 
     home = mnist(tmp_path, seeds=2)
     path = path_of(home, "XE", 1)
