@@ -9,7 +9,7 @@ import numpy as np
 from poise import FCL, XE, CLGaussian, Exponential, Gaussian, GradientUtility, InfoNCE, LeNet, Ramp, TopBottom
 from poise.records.columns import Column
 from poise.running.experiment import Build, Examples, Experiment, Method, Task
-from poise.running.sweep import Sweep
+from poise.running.sweeps import Sweep
 from poise.training.plan import Adam, Plan
 
 

@@ -25,7 +25,7 @@ from poise.recipes import shelf
 from poise.reporting.sweep_page import load_sweep
 from poise.running.ray_cluster import Cluster, run_on_cluster, watch
 from poise.running.runner import Runner
-from poise.running.search import Search
+from poise.running.sweeps import Search
 
 CPU = torch.device("cpu")
 needs_ray = pytest.mark.skipif(

@@ -29,9 +29,8 @@ from poise.recipes.paper_corruptions import CIFAR_C
 from poise.records.schema import load
 from poise.reporting.formats import text
 from poise.reporting.tables import tables_of
-from poise.running.beginnings import trunk_lengths
 from poise.running.experiment import Experiment
-from poise.running.runner import Event, Runner, run_together
+from poise.running.runner import Event, Runner, run_together, trunk_lengths
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")

@@ -25,11 +25,9 @@ from poise.reporting.formats import text
 from poise.reporting.page import page
 from poise.reporting.sweep_page import load_sweep
 from poise.reporting.tables import tables_of
-from poise.running.beginnings import quiet_steps
 from poise.running.experiment import Build
-from poise.running.runner import Runner
-from poise.running.search import Search
-from poise.running.sweep import Sweep
+from poise.running.runner import Runner, quiet_steps
+from poise.running.sweeps import Search, Sweep
 
 CPU = torch.device("cpu")
 

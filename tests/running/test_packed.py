@@ -21,7 +21,7 @@ from poise.reporting.sweep_page import load_sweep
 from poise.running.fleets import run_fleets
 from poise.running.record import Event
 from poise.running.runner import Runner
-from poise.running.search import Search
+from poise.running.sweeps import Search
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")

@@ -20,10 +20,9 @@ from poise import XE
 from poise.errors import RecordError, TrainingError
 from poise.records.columns import Column
 from poise.records.schema import load
-from poise.running.beginnings import quiet_steps
 from poise.running.experiment import Method
 from poise.running.record import Event
-from poise.running.runner import Runner
+from poise.running.runner import Runner, quiet_steps
 
 pytestmark = pytest.mark.miniature
 

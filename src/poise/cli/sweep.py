@@ -156,7 +156,7 @@ def _run_search(
     """Run the search and return the folder of the sweep."""
     from poise.errors import DataError, TrainingError
     from poise.running.ray_cluster import search_on_cluster
-    from poise.running.search import Search
+    from poise.running.sweeps import Search
 
     try:
         with bars(quiet) as listen:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from poise.running.experiment import Method as Method
     from poise.running.experiment import Task as Task
     from poise.running.runner import Runner as Runner
-    from poise.running.sweep import Sweep as Sweep
+    from poise.running.sweeps import Sweep as Sweep
     from poise.training.loop import fit as fit
     from poise.training.plan import SGD as SGD
     from poise.training.plan import Adam as Adam
@@ -37,7 +37,7 @@ _HOMES = {
     "poise.records.columns": "Column",
     "poise.running.experiment": "Build Examples Experiment Method Task",
     "poise.running.runner": "Runner",
-    "poise.running.sweep": "Sweep",
+    "poise.running.sweeps": "Sweep",
     "poise.training.loop": "fit",
     "poise.training.plan": "Adam Plan SGD",
 }

@@ -12,9 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from poise.checks import require_known
 from poise.recipes.names import FILES, WHOLE
-from poise.running.experiment import Experiment
-from poise.running.sweep import Sweep
-from poise.running.user_files import value_of
+from poise.running.experiment import Experiment, value_of
+from poise.running.sweeps import Sweep
 
 Length: TypeAlias = Literal["full", "compressed", "quick"]
 

@@ -34,10 +34,10 @@ import torch
 from poise.checks import install
 from poise.distributed import world_size
 from poise.errors import DataError, TrainingError
+from poise.running.experiment import neighbours
 from poise.running.record import Event, Listener
 from poise.running.runner import Runner
-from poise.running.search import Search
-from poise.running.user_files import neighbours
+from poise.running.sweeps import Search
 from poise.running.watchdog import ended_with_us
 
 _STORE = 100_000_000  # bytes: recipes and events are small

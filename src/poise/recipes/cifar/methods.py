@@ -36,7 +36,7 @@ from poise.recipes.settings import (
     Length,
 )
 from poise.running.experiment import Build, Examples, Experiment, Method
-from poise.running.sweep import Sweep
+from poise.running.sweeps import Sweep
 from poise.schedules import Ramp, Steps
 from poise.training.plan import SGD, Plan
 

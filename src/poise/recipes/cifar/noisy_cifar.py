@@ -36,7 +36,7 @@ from poise.recipes.cifar.methods import (
 from poise.recipes.settings import Length
 from poise.records.columns import Column
 from poise.running.experiment import Examples, Experiment, Make, Task
-from poise.running.sweep import Sweep
+from poise.running.sweeps import Sweep
 
 SETTINGS = {
     "cifar10": Settings("cifar10", 14_000, 2.0, 0.1, 14_000, 1.0, 0.1),

@@ -38,7 +38,7 @@ from poise.recipes.sentiment.human import Alignment, Strips
 from poise.recipes.settings import TOKEN_FRACTIONS, TOKEN_TEMPERATURES
 from poise.records.columns import Column
 from poise.running.experiment import Build, Examples, Experiment, Method, Task
-from poise.running.sweep import VALIDATION, Sweep
+from poise.running.sweeps import VALIDATION, Sweep
 from poise.schedules import Cosine, Ramp
 from poise.training.plan import Adam, Plan, Precision
 

@@ -32,7 +32,7 @@ from poise.recipes.settings import PATCH_SIZES, SIGMAS, TEMPERATURES, WEIGHTS
 from poise.recipes.synthetic_mnist.corner import CornerMeasures
 from poise.records.columns import Column
 from poise.running.experiment import Build, Examples, Experiment, Make, Method, Task
-from poise.running.sweep import Sweep
+from poise.running.sweeps import Sweep
 from poise.schedules import Exponential, Ramp
 from poise.training.plan import Adam, Plan
 

@@ -1,6 +1,7 @@
-"""Sweeps: the planted best value is found, on validation alone; kills, several processes and wrong paths."""
+"""Sweeps: the planted best value is found, on validation alone; kills, several processes, wrong paths, journals."""
 
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
@@ -19,16 +21,16 @@ import pytest
 import torch
 from miniature import EXPERIMENT, SWEEP, Blobs, blobs
 
+from poise.cli import app as cli
 from poise.data.augment import Chain, PatchGaussian, Standard
 from poise.errors import RecordError, TrainingError
 from poise.recipes import shelf
 from poise.recipes.synthetic_mnist.table_1 import EXPERIMENT as MNIST
 from poise.records.schema import load
 from poise.reporting.sweep_page import load_sweep, sweep_page, sweep_text
-from poise.running import search as search_module
+from poise.running import sweeps as sweeps_module
 from poise.running.experiment import Examples, Task
-from poise.running.search import Search
-from poise.running.sweep import Sweep, replaced
+from poise.running.sweeps import Journal, Search, Sweep, replaced
 
 CPU = torch.device("cpu")
 RATE = "plan.learning_rate.initial"
@@ -130,7 +132,7 @@ def test_a_search_that_is_out_of_time_goes_on(tmp_path: Path, monkeypatch) -> No
     with monkeypatch.context() as patched:
         patched.setattr(Search, "_records", lambda self, labels: [])  # as a runner does whose time is over
         now = iter([0.0])
-        patched.setattr(search_module, "time", SimpleNamespace(monotonic=lambda: next(now, math.inf)))
+        patched.setattr(sweeps_module, "time", SimpleNamespace(monotonic=lambda: next(now, math.inf)))
         assert began(tmp_path) == []
     (begun,) = tmp_path.rglob("trial.json")
     assert "0 of 4 settings tried" in sweep_text(load_sweep(tmp_path / "blobs/sweeps/own"))
@@ -314,17 +316,89 @@ def test_a_missing_optuna_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
 def test_a_trial_that_ends_while_its_folder_is_waited_for_is_not_taken(tmp_path: Path, monkeypatch) -> None:
     one = search(tmp_path)
     one._describe()
-    study = search_module._study(one.folder / "journal.log", one._study_name, one.sampler, one.sweep.labels())
+    study = sweeps_module._study(one.folder / "journal.log", one._study_name, one.sampler, one.sweep.labels())
     with ExitStack() as locks:
         number, _ = one._next(study, locks)
-    lock = search_module.try_lock
+    lock = sweeps_module.try_lock
 
     @contextmanager
     def slow(folder: Path) -> Iterator[bool]:
-        search_module._tell(study, number, 0.5)
+        sweeps_module._tell(study, number, 0.5)
         with lock(folder) as locked:
             yield locked
 
-    monkeypatch.setattr(search_module, "try_lock", slow)
+    monkeypatch.setattr(sweeps_module, "try_lock", slow)
     with ExitStack() as locks:
         assert one._next(study, locks)[0] != number
+
+
+ENTRIES = [{"op_code": 4, "trial": number} for number in range(5)]
+needs_optuna = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")
+
+
+@needs_optuna
+def test_the_file_is_optunas(tmp_path: Path) -> None:
+    from optuna.storages.journal import JournalFileBackend
+
+    theirs, ours = JournalFileBackend(str(tmp_path / "log")), Journal(tmp_path / "log")
+    theirs.append_logs(ENTRIES[:2])
+    ours.append_logs(ENTRIES[2:])
+    for start in range(6):
+        assert list(ours.read_logs(start)) == list(theirs.read_logs(start)) == ENTRIES[start:]
+
+
+@pytest.mark.parametrize("cut", [b"", b"{", b'{"op_code":4,"tri', b"7\n", b"\xff\n", b'{"op_code":4,{"op_code":4}\n'])
+def test_a_line_that_was_cut_is_no_line(cut: bytes, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "log")
+    journal.append_logs(ENTRIES[:2])
+    with journal.path.open("ab") as stream:
+        stream.write(cut)
+    assert list(journal.read_logs(0)) == ENTRIES[:2]
+    journal.append_logs(ENTRIES[2:])
+    assert list(Journal(tmp_path / "log").read_logs(0)) == ENTRIES
+
+
+def test_processes_take_turns(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import *; from poise.running.sweeps import *\n"
+    code += "for n in range(50): Journal(Path(sys.argv[1])).append_logs([{'n': n}, {'n': -n}])"
+    begun = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "log"]) for _ in range(2)]
+    assert [process.wait() for process in begun] == [0, 0]
+    found = [entry["n"] for entry in Journal(tmp_path / "log").read_logs(0)]
+    assert sorted(found) == sorted([*range(50), *range(0, -50, -1)] * 2)
+    assert all(one == -other for one, other in zip(found[::2], found[1::2], strict=True))
+
+
+@needs_optuna
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc")
+@pytest.mark.parametrize("call", [1, 2, 5])
+def test_a_full_disk_is_one_sentence(call: int, tmp_path: Path, monkeypatch) -> None:
+    left, sync = call, os.fsync
+
+    def full(number: int) -> None:
+        nonlocal left
+        if os.readlink(f"/proc/self/fd/{number}").endswith("journal.log"):
+            left -= 1
+            if left == 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(Search, "_records", lambda search, labels: [])
+    file = Path(__file__).parents[1] / "miniature.py"
+    monkeypatch.setattr(sys, "argv", ["poise", "sweep", str(file), "--out", str(tmp_path), "--device", "cpu"])
+    with pytest.raises(SystemExit) as end:
+        cli.run()
+    journal = next(tmp_path.rglob("journal.log"))
+    remedy = "free some space, or choose another --out; finished runs are saved"
+    assert end.value.code == f"poise: {journal}: No space left on device; {remedy}"
+
+
+@needs_optuna
+def test_a_damaged_journal_is_one_sentence(tmp_path: Path) -> None:
+    import torch
+
+    search = Search(SWEEP, "own", tmp_path, torch.device("cpu"))
+    search.folder.mkdir(parents=True)
+    (search.folder / "journal.log").write_text('{"op_code": 4}\n')
+    with pytest.raises(TrainingError, match=r"journal\.log is damaged: remove it; finished runs are saved"):
+        search.run()

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and what a killed process left is swept."""
+"""Files appear whole or not at all, what a killed process left is swept, and folder locks end with their process."""
 
 import errno
 import os
@@ -6,13 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
 
 from poise.corruptions.corrupt import Making
 from poise.corruptions.write import claim
-from poise.io.files import is_mixed, new_file, regular, require_writable, sweep, together
+from poise.io.files import held, is_mixed, new_file, regular, require_writable, sweep, together, try_lock
 
 WRITER = """
 import sys, time
@@ -163,7 +167,7 @@ def old_set(home: Path) -> Path:
     return home
 
 
-def held(home: Path) -> set[str]:
+def contents(home: Path) -> set[str]:
     return {path.read_text() for path in home.rglob("*") if path.is_file()}
 
 
@@ -174,7 +178,7 @@ def test_a_set_is_never_mixed_with_an_older_one(moved: int, tmp_path: Path) -> N
     home = old_set(tmp_path / "home")
     assert subprocess.run([sys.executable, "-c", KILLED, home, str(moved)]).returncode == 9
     sweep(home)
-    assert held(home) == ({"old"} if moved < 0 else {"new"})
+    assert contents(home) == ({"old"} if moved < 0 else {"new"})
     assert sorted(path.name for path in home.iterdir()) == ["1", "a", "index.html"]
 
 
@@ -213,7 +217,7 @@ def test_ctrl_c_between_two_moves_comes_after_the_last(tmp_path: Path, monkeypat
 
     with pytest.raises(KeyboardInterrupt):
         fill()
-    assert held(home) == {"new"} and len(list(home.iterdir())) == 3
+    assert contents(home) == {"new"} and len(list(home.iterdir())) == 3
 
 
 def test_a_file_that_is_written_again_sweeps_its_folder(tmp_path: Path) -> None:
@@ -248,3 +252,59 @@ def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     (tmp_path / "other").symlink_to("file")
     assert regular(tmp_path / "other").read_bytes() == b"x"
+
+
+def test_a_folder_is_one_s_alone(tmp_path: Path) -> None:
+    with try_lock(tmp_path) as mine, try_lock(tmp_path) as again:
+        assert mine and not again
+    with try_lock(tmp_path) as mine:
+        assert mine
+
+
+def test_looking_for_a_lock_creates_no_folder_and_takes_none(tmp_path: Path) -> None:
+    assert not held(tmp_path / "missing") and not (tmp_path / "missing").exists()
+    with try_lock(tmp_path):
+        assert held(tmp_path)
+    assert not held(tmp_path)
+
+
+def test_an_attempt_succeeds_while_others_look(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.005):
+            held(tmp_path)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(20):
+            with try_lock(tmp_path) as mine:
+                assert mine
+    finally:
+        over.set()
+        looking.join()
+
+
+def _decode(begun: Event) -> None:
+    begun.set()
+    time.sleep(60)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_that_decodes_holds_no_folder(tmp_path: Path) -> None:
+    """It outlives a run that was killed by some seconds, in which the run is sent again."""
+    forking = get_context("fork")
+    begun = forking.Event()
+    decoder = forking.Process(target=_decode, args=(begun,))
+    with try_lock(tmp_path):
+        decoder.start()
+        assert begun.wait(20)
+        with try_lock(tmp_path) as again:
+            assert not again  # ours still
+    try:
+        with try_lock(tmp_path) as mine:
+            assert mine and decoder.is_alive()
+    finally:
+        decoder.kill()
+        decoder.join()

@@ -1,4 +1,10 @@
-"""Search through a sweep: Optuna proposes settings, the runner trains them, validation scores decide.
+"""Sweeps: values to try for some fields of a method, and the search through them.
+
+    Sweep(EXPERIMENT, "FCL", {"objective.weight.peak": (1e-4, 1e-3), "objective.select.k": (128, 256)})
+
+A path starts at the method (`objective`, `augment`) or at the experiment (`plan`, `network`, `task`) and continues from
+field to field; elements of a tuple are numbers: `augment.parts.1.size`. A trial is the recipe with a value at every
+path. Optuna proposes trials, the runner trains them, and validation scores decide; test sets are not used.
 
     <out>/<experiment>/sweeps/<name>/sweep.json                          the values to try
     <out>/<experiment>/sweeps/<name>/journal.log                         Optuna's journal, shared by all processes
@@ -6,17 +12,19 @@
     <out>/<experiment>/sweeps/<name>/trials/<digest>/<method>/seed-00/   its runs
 
 One process at a time claims a trial. If that process dies, its lock is released, and another process continues the
-trial from the runs and checkpoints on disk. Test sets are not used.
+trial from the runs and checkpoints on disk.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -25,23 +33,128 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from poise.checks import require_choice
+from poise.checks import require_choice, require_known
 from poise.errors import NotFinite, RecordError, TrainingError
 from poise.io.documents import read_json, text_of, write_proved
 from poise.io.files import try_lock, wait_lock
 from poise.records.recipe_text import differences
 from poise.records.schema import SWEEP, TRIAL, in_words, score_of
+from poise.running.experiment import Build, Experiment, Method, Recipe
 from poise.running.fleets import run_fleets
-from poise.running.journal import Journal
 from poise.running.record import Listener
 from poise.running.runner import Runner
-from poise.running.sweep import VALIDATION, Sweep
 
 Sampler: TypeAlias = Literal["grid", "tpe"]
 Labels: TypeAlias = dict[str, str]
 _REMEDY = "use another --out, or another --name if the sweep is your own file"
 _PAUSE = 0.05  # seconds between attempts to lock: claiming a trial is quick
 _PATIENCE = 100  # repeated proposals in a row after which the search ends
+VALIDATION = "validation"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A method of an experiment, and the values to try.
+
+    choices  {path: values}.
+    score    the scores whose mean decides: "validation", or names of the task's validations (never tests).
+    seeds    runs per trial.
+    """
+
+    experiment: Experiment
+    method: str
+    choices: Mapping[str, tuple[Any, ...]]
+    score: tuple[str, ...] = (VALIDATION,)
+    seeds: int = 3
+
+    def __post_init__(self) -> None:
+        require_known("method", self.method, [method.name for method in self.experiment.methods])
+        if not self.choices or not self.score or self.seeds < 1:
+            raise ValueError("a sweep needs choices, a score and at least one seed")
+        for path, values in self.choices.items():
+            if not isinstance(values, tuple) or not values:
+                raise ValueError(f"{path}: {values!r} must be a tuple of at least one value")
+            if len({repr(value) for value in values}) < len(values):
+                raise ValueError(f"{path}: {values!r} contains a value twice")
+            for value in values:
+                replaced(self.recipe, path, value)
+
+    def __len__(self) -> int:
+        """The number of possible trials."""
+        return math.prod(len(values) for values in self.choices.values())
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe that all trials start from."""
+        return self.experiment.recipe(next(each for each in self.experiment.methods if each.name == self.method))
+
+    def ends(self) -> Sweep:
+        """A quick version: the first and last value of every list, one seed."""
+        ends = {path: (values[0], values[-1]) if len(values) > 1 else values for path, values in self.choices.items()}
+        return replace(self, choices=ends, seeds=1)
+
+    def labels(self) -> dict[str, list[str]]:
+        """The values as stored: {path: their reprs}."""
+        return {path: [repr(value) for value in values] for path, values in self.choices.items()}
+
+    def trial(self, name: str, labels: Mapping[str, str]) -> Experiment:
+        """The experiment with these values, under its own name; {path: repr of the value}."""
+        recipe = self.recipe
+        for path, values in self.choices.items():
+            recipe = replaced(recipe, path, next(value for value in values if repr(value) == labels[path]))
+        others = self.experiment.methods
+        methods = tuple(recipe.method if each.name == self.method else each for each in others)
+        task, network, plan = recipe.task, recipe.network, recipe.plan
+        return replace(self.experiment, name=name, methods=methods, task=task, network=network, plan=plan)
+
+
+def replaced(recipe: Recipe, path: str, value: Any) -> Recipe:
+    """The recipe with another value at a path. For an unknown path, a ValueError names the existing fields."""
+    start = path.split(".")[0]
+    whole = f"method.{path}" if start in {field.name for field in fields(Method)} - {"name"} else path
+    if start in ("method", "name"):
+        raise ValueError(f"{path}: a path starts with objective, augment, plan, network or task")
+    changed: Recipe = _replaced(recipe, whole.split("."), path, value)
+    return changed
+
+
+def _replaced(held: Any, names: list[str], path: str, value: Any) -> Any:
+    if not names:
+        return value
+    parts = _parts(held)
+    name, *rest = names
+    if name not in parts:
+        raise ValueError(f"{path}: {_lacks(held, name, parts)}")
+    try:
+        return _rebuilt(held, {**parts, name: _replaced(parts[name], rest, path, value)})
+    except TypeError as error:
+        raise ValueError(f"{path}: {value!r} does not fit: {error}") from None
+
+
+def _parts(held: Any) -> dict[str, Any]:
+    if isinstance(held, Build):
+        return held.settings
+    if isinstance(held, tuple):
+        return {str(place): part for place, part in enumerate(held)}
+    if is_dataclass(held):
+        return {field.name: getattr(held, field.name) for field in fields(held) if field.init}
+    return {}
+
+
+def _rebuilt(held: Any, parts: dict[str, Any]) -> Any:
+    if isinstance(held, Build):
+        return Build(held.network, **parts)
+    return tuple(parts.values()) if isinstance(held, tuple) else replace(held, **parts)
+
+
+def _lacks(held: Any, name: str, parts: dict[str, Any]) -> str:
+    if isinstance(held, Recipe):
+        return "a path starts with objective, augment, plan, network or task"
+    if not parts:
+        return f"{held!r} has no fields, so {name!r} does not exist"
+    near = get_close_matches(name, parts, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(parts)}"
+    return f"{type(held).__name__} has no {name!r}: {hint}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,3 +322,43 @@ def _tell(study: Any, number: int, score: float | None) -> None:
 
     with suppress(RuntimeError):  # after its last trial, the grid tries to stop Optuna's own loop
         study.tell(number, score, state=TrialState.FAIL if score is None else TrialState.COMPLETE)
+
+
+class Journal:
+    """A backend for optuna.storages.JournalStorage: one line of JSON for each event of a trial.
+
+    Optuna's own backend cannot read a journal in which a full disk or a kill has truncated a line, and its lock
+    outlives its process. Here a truncated line is dropped, and the lock is a folder lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
+        """Yield the entries from this number on."""
+        lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
+        entries = filter(None, map(_entry, lines))
+        for number, entry in enumerate(entries):
+            if number >= log_number_from:
+                yield entry
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Append entries after the last complete line."""
+        content = "".join(f"{json.dumps(log, separators=(',', ':'))}\n" for log in logs).encode()
+        try:
+            with wait_lock(self.path.with_suffix(".lock"), _PAUSE), self.path.open("a+b") as stream:
+                stream.seek(0)
+                stream.truncate(stream.read().rfind(b"\n") + 1)
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, dict) else None
