@@ -248,7 +248,7 @@ def test_a_task_that_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 def test_every_field_of_a_column_is_read_back(tmp_path: Path) -> None:
     mnist(tmp_path)
     path = tmp_path / "synthetic-mnist" / "experiment.json"
-    column = {"name": "relative error", "of": ["BAL"], "classes": [1, 2], "errors": [0.5]}
+    column = {"name": "relative error", "of": ["BAL"], "classes": [1, 2], "errors": [0.5], "worst": True}
     content = {**json.loads(path.read_text()), "columns": [column]}
     path.write_text(json.dumps({name: value for name, value in content.items() if name != "checksum"} | {"version": 1}))
     (read,) = read_experiment(path).columns

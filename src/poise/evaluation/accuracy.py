@@ -1,4 +1,4 @@
-"""Accuracy on a test set, class by class.
+"""Accuracy on a test set, class by class, and on pairs of twins.
 
 Axes: N images or sentences, T positions, L classes.
 """
@@ -34,6 +34,20 @@ def count_right(
     starts = range(part * batch_size, len(labels), parts * batch_size)
     batches = ((rows[start : start + batch_size], labels[start : start + batch_size]) for start in starts)
     return count_batches(model, batches, labels.device, num_classes, bfloat16)
+
+
+def pair_accuracy(model: nn.Module, rows: Input, labels: Tensor, twins: Tensor, batch_size: int = 2000) -> float:
+    """The share of pairs, rows twins [P, 2], of which both are right.
+
+    Twins differ in the detail that decides their class. A model that ignores it has at most one of them right; one
+    that guesses has both right by chance squared.
+    """
+    parts = []
+    with evaluating(model), torch.inference_mode():
+        for start in range(0, len(labels), batch_size):
+            x = as_read(rows[start : start + batch_size])
+            parts.append(both_classes(model(x)).argmax(1) == labels[start : start + batch_size])
+    return float(torch.cat(parts)[twins].all(1).float().mean())
 
 
 def count_batches(

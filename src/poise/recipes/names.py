@@ -21,6 +21,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cifar-c": ("cifar.cifar_c", ("cifar10-c", "cifar100-c")),
     "cifar-controls": ("cifar.controls", ("cifar-controls-noisy", "cifar-controls-c")),
     "imagenet-c": ("imagenet_c", ()),
+    "rare-details": ("rare_details.digits", ("rare-digits", "rare-digits-bilinear", "rare-digits-nearest")),
 }
 WHOLE = {part: whole for whole, (_, parts) in FILES.items() for part in parts}
 
@@ -33,6 +34,11 @@ _VARIANTS = ("swapped", "no far view", "margin", "far x 100", "uneven", "graded"
 _FRONTIER = tuple(f"{name} {peak}" for name in _CURVES for peak in _PEAKS)
 _CIFAR = (*_CONTRASTS, *_PATCHES, "GN+XE", "GN+FCL", "AugMix", "AugMix+FCL")
 _STATISTICS = ("batch statistics", "moving statistics", "moving statistics, lambda 0", "own forward")
+_RARE_PEAKS, _RARE_SIGMAS = ("0.001", "0.01", "0.03", "0.1"), ("0.1", "0.15", "0.2", "0.25")
+_RARE = {
+    **dict.fromkeys(("FCL", "random", "oracle", "CL+Gaussian"), _RARE_PEAKS),
+    **dict.fromkeys(("XE+Gaussian", "Gaussian noise", "Patch Gaussian"), _RARE_SIGMAS),
+}
 _METHODS: dict[str, tuple[str, ...]] = {
     "sentiment": ("XE", "FCL"),
     "synthetic-mnist": (*_CONTRASTS, "FCL, margin", "Gaussian augmentation", *_PATCHES),
@@ -62,6 +68,10 @@ _METHODS: dict[str, tuple[str, ...]] = {
         "XE+Gaussian, running statistics, from epoch 300",
     ),
     "imagenet-c": (*_CONTRASTS, *_PATCHES),
+    "rare-details": (
+        *("XE", "XE, adjusted", "recommended"),
+        *(f"{name}{word} {each}" for name, own in _RARE.items() for word in ("", ", adjusted") for each in own),
+    ),
 }
 
 

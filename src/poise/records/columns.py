@@ -2,6 +2,7 @@
 
 a mean                  over one or more test sets
 of some classes         the mean of their accuracies, each class counting once
+worst class             the lowest accuracy of a class, the mean over the test sets
 mean corruption error   mean of (1 - accuracy) / the reference's error: lower is better
 """
 
@@ -23,12 +24,14 @@ class Column:
     of       the names of the scores.
     classes  if given, the mean of the accuracies of these classes only.
     errors   the error of a reference for each score; if given, the column is an error relative to them.
+    worst    the lowest accuracy of a class, of `classes` or of all that a test set has.
     """
 
     name: str
     of: tuple[str, ...]
     classes: tuple[int, ...] = ()
     errors: tuple[float, ...] = ()
+    worst: bool = False
 
     def __post_init__(self) -> None:
         if self.errors and len(self.errors) != len(self.of):
@@ -40,7 +43,9 @@ class Column:
 
     def value(self, scores: Mapping[str, float], classes: Mapping[str, Counts]) -> float | None:
         """The number for a record; None unless all parts of the column were measured."""
-        if self.classes:
+        if self.worst:
+            parts = [_worst(classes.get(name, ()), self.classes) for name in self.of]
+        elif self.classes:
             parts = [_of_classes(classes.get(name, ()), self.classes) for name in self.of]
         else:
             parts = [scores.get(name) for name in self.of]
@@ -76,6 +81,11 @@ def corruption_error(reference: str, scores: Collection[str]) -> Column | None:
     if not of or not of.keys() <= set(scores):
         return None
     return Column("mCE", tuple(of), errors=tuple(of.values()))
+
+
+def _worst(counts: Counts, wanted: tuple[int, ...]) -> float | None:
+    chosen = [count for number, count in enumerate(counts) if not wanted or number in wanted]
+    return min((correct / total for correct, total in chosen if total), default=None)
 
 
 def _of_classes(counts: Counts, wanted: tuple[int, ...]) -> float | None:

@@ -338,7 +338,13 @@ def _experiment(content: dict[str, Any]) -> StoredExperiment:
 
 def _columns(found: list[Mapping[str, Any]]) -> tuple[Column, ...]:
     return tuple(
-        Column(each["name"], tuple(each["of"]), tuple(each.get("classes") or ()), tuple(each.get("errors") or ()))
+        Column(
+            each["name"],
+            tuple(each["of"]),
+            tuple(each.get("classes") or ()),
+            tuple(each.get("errors") or ()),
+            bool(each.get("worst")),
+        )
         for each in found
     )
 

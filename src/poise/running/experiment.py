@@ -37,12 +37,14 @@ from poise.training.plan import Plan
 class Examples:
     """Examples x with labels y [N].
 
-    x  uint8 images, as arrays [N, H, W] or [N, H, W, C] or tensors [N, C, H, W], or int32 word pieces [N, T] (see
-       sentences.py).
+    x      uint8 images, as arrays [N, H, W] or [N, H, W, C] or tensors [N, C, H, W], or int32 word pieces [N, T] (see
+           sentences.py).
+    twins  rows [P, 2] of pairs that differ in the detail that decides the class, for the accuracy on pairs.
     """
 
     x: np.ndarray | Tensor
     y: np.ndarray | Tensor
+    twins: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         x, y = _described(self.x), _described(self.y)
@@ -55,6 +57,10 @@ class Examples:
             raise ValueError(f"y is {y}: give one whole number per example [N]")
         if len(self.x) != len(self.y):
             raise ValueError(f"y has {len(self.y)} labels for {len(self.x)} examples")
+        if self.twins is not None and (
+            self.twins.ndim != 2 or self.twins.shape[1] != 2 or "int" not in str(self.twins.dtype)
+        ):
+            raise ValueError(f"twins is {_described(self.twins)}: give the rows of both examples of each pair [P, 2]")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -217,9 +223,12 @@ class Experiment:
     @property
     def by_class(self) -> set[str]:
         """The tests whose counts per class are saved: those of a column with one test or with selected classes."""
-        parts = [column for columns in self.details.values() for column in columns if column.classes]
+        parts = [column for columns in self.details.values() for column in columns if column.classes or column.worst]
         return {
-            name for column in (*self.columns, *parts) for name in column.of if len(column.of) == 1 or column.classes
+            name
+            for column in (*self.columns, *parts)
+            for name in column.of
+            if len(column.of) == 1 or column.classes or column.worst
         }
 
     def runs(

@@ -1,0 +1,1 @@
+"""Rare details under noise: which method keeps both, on four kinds of data."""
