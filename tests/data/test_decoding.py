@@ -29,11 +29,11 @@ def test_postscript_is_not_run_when_data_are_read(ghostscript) -> None:
 def test_postscript_among_pictures_is_not_run(ghostscript, tmp_path: Path) -> None:
     from poise.auditing.inputs.examples import DamagedExample
     from poise.auditing.inputs.images import _picture
-    from poise.corruptions.write import Gallery
+    from poise.corruptions.write import PictureFiles
 
     path = tmp_path / "a.png"
     path.write_bytes(POSTSCRIPT)
     with pytest.raises(DamagedExample, match=r"a\.png cannot be read as an image"):
         _picture(path, None, None, grey=False)
-    assert "cannot identify image file" in Gallery(tmp_path, (Path("a.png"),)).load(0, "cifar")
+    assert "cannot identify image file" in PictureFiles(tmp_path, (Path("a.png"),)).load(0, "cifar")
     assert ghostscript == []

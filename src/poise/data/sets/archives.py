@@ -236,14 +236,11 @@ def _unpacked(path: Path) -> IO[bytes]:
     return cast("IO[bytes]", bz2.open(path)) if start.startswith(b"BZh") else path.open("rb")
 
 
-class Several:
-    """Combines several collections of files; for equal names, the first collection is used."""
+class Chosen:
+    """A choice of files: each name with the collection that it is in."""
 
-    def __init__(self, parts: list[Files]) -> None:
-        self._where: dict[str, Files] = {}
-        for part in parts:
-            for name in part.names():
-                self._where.setdefault(name, part)
+    def __init__(self, where: dict[str, Files]) -> None:
+        self._where = where
 
     def names(self) -> list[str]:
         return list(self._where)
@@ -293,8 +290,14 @@ def _starts_as_tar(path: Path) -> bool:
 
 
 def open_together(paths: list[Path]) -> Files:
-    """Open several folders, archives or files as one collection."""
-    return open_files(paths[0]) if len(paths) == 1 else Several([open_files(path) for path in paths])
+    """Open several folders, archives or files as one collection; for equal names, the first of them counts."""
+    if len(paths) == 1:
+        return open_files(paths[0])
+    where: dict[str, Files] = {}
+    for part in map(open_files, paths):
+        for name in part.names():
+            where.setdefault(name, part)
+    return Chosen(where)
 
 
 def ending(files: Files, *ends: str) -> Iterator[str]:

@@ -185,6 +185,23 @@ def _some(files: Files) -> str:
     return f"{len(names)} files ({', '.join(map(printable, names[:4]))}{', …' if len(names) > 4 else ''})"
 
 
+def _corrupted_cifar(num_classes: int, record: str, md5: str) -> DataSet:
+    """The published corrupted test pictures of CIFAR, in a record of zenodo.org."""
+    folder = f"CIFAR-{num_classes}-C"
+    return DataSet(
+        name=f"cifar{num_classes}-c",
+        about=f"the CIFAR-{num_classes} test pictures under 19 corruptions in 5 severities",
+        licence="CC BY 4.0 (Hendrycks, Dietterich 2019)",
+        megabytes=2919,
+        read=corrupted(num_classes),
+        digests={},
+        addresses=((f"https://zenodo.org/records/{record}/files/{folder}.tar",),),
+        md5=md5,
+        folders=(folder,),
+        require=all_corruptions,
+    )
+
+
 _MNIST_FILES = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 _FROST = ["frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg", "frost6.jpg"]
 _TREES = {f"trees/{part}.txt": (f"trees/{part}.txt",) for part in ("train", "dev", "test")}
@@ -311,30 +328,8 @@ SST2 = DataSet(
     folders=("SST-2",),
 )
 
-CIFAR10_C = DataSet(
-    name="cifar10-c",
-    about="the CIFAR-10 test pictures under 19 corruptions in 5 severities",
-    licence="CC BY 4.0 (Hendrycks, Dietterich 2019)",
-    megabytes=2919,
-    read=corrupted(10),
-    digests={},
-    addresses=(("https://zenodo.org/records/2535967/files/CIFAR-10-C.tar",),),
-    md5="56bf5dcef84df0e2308c6dcbcbbd8499",
-    folders=("CIFAR-10-C",),
-    require=all_corruptions,
-)
-CIFAR100_C = DataSet(
-    name="cifar100-c",
-    about="the CIFAR-100 test pictures under 19 corruptions in 5 severities",
-    licence="CC BY 4.0 (Hendrycks, Dietterich 2019)",
-    megabytes=2919,
-    read=corrupted(100),
-    digests={},
-    addresses=(("https://zenodo.org/records/3555552/files/CIFAR-100-C.tar",),),
-    md5="11f0ed0f1191edbf9fa23466ae6021d3",
-    folders=("CIFAR-100-C",),
-    require=all_corruptions,
-)
+CIFAR10_C = _corrupted_cifar(10, "2535967", md5="56bf5dcef84df0e2308c6dcbcbbd8499")
+CIFAR100_C = _corrupted_cifar(100, "3555552", md5="11f0ed0f1191edbf9fa23466ae6021d3")
 IMAGENET = FolderSet(
     "imagenet", "ILSVRC 2012: train and val folders or shards", "research use (ILSVRC)", 150_000, imagenet
 )

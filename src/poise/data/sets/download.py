@@ -323,7 +323,7 @@ class Watch:
 
 def opener(watch: Watch) -> OpenerDirector:
     """An opener whose connections are watched. It follows redirects, but not from HTTPS to HTTP."""
-    return build_opener(_Http(watch), _Https(watch), _Redirects())
+    return build_opener(_Connecting(watch), _Redirects())
 
 
 class _Watched(HTTPConnection):
@@ -338,31 +338,24 @@ class _Secure(HTTPSConnection, _Watched):
     """HTTPS: the TLS handshake comes after `_Watched.connect`, so it is watched, too."""
 
 
-def _under(watch: Watch, kind: type[_Watched]) -> Callable[..., _Watched]:
-    def make(*arguments: Any, **options: Any) -> _Watched:
-        made = kind(*arguments, **options)
-        made.watch = watch
-        return made
-
-    return make
-
-
-class _Http(HTTPHandler):
+class _Connecting(HTTPHandler, HTTPSHandler):
     def __init__(self, watch: Watch) -> None:
         super().__init__()
-        self._make = _under(watch, _Watched)
+        self._watch = watch
 
-    def http_open(self, request: Request) -> HTTPResponse:
-        return self.do_open(self._make, request)
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self._open(_Watched, req)
 
+    def https_open(self, req: Request) -> HTTPResponse:
+        return self._open(_Secure, req)
 
-class _Https(HTTPSHandler):
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
-        self._make = _under(watch, _Secure)
+    def _open(self, kind: type[_Watched], request: Request) -> HTTPResponse:
+        def connection(*arguments: Any, **options: Any) -> _Watched:
+            made = kind(*arguments, **options)
+            made.watch = self._watch
+            return made
 
-    def https_open(self, request: Request) -> HTTPResponse:
-        return self.do_open(self._make, request)
+        return self.do_open(connection, request)
 
 
 class _Redirects(HTTPRedirectHandler):

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from poise.checks import require_known
-from poise.data.sets.archives import Files, Watched, open_files, open_together
+from poise.data.sets.archives import Chosen, Files, Watched, open_files, open_together
 from poise.data.sets.cache import given, leftovers, lock, manifest_of, root, scratch, store, verify, writing
 from poise.data.sets.catalogue import CATALOGUE, DataSet, FolderSet
 from poise.data.sets.download import Package, Progress, download, fetch_package, silent
@@ -233,7 +233,7 @@ def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
     names, homes = files.names(), {name.lower() for name in own}
     inside = [name for name in names if homes & {part.lower() for part in PurePosixPath(name).parts[:-1]}]
     if 0 < len(inside) < len(names):
-        yield Chosen(files, inside)
+        yield Chosen(dict.fromkeys(inside, files))
     yield files
     folders: dict[str, list[str]] = {}
     for name in names:
@@ -247,17 +247,4 @@ def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
     if len(alike) > _MOST_PLACES:
         raise DataMismatch(f"{len(alike):,} folders have files of equal names: give the folder of the set itself")
     for some in alike:
-        yield Chosen(files, some)
-
-
-class Chosen:
-    """A selection of the files, with their names."""
-
-    def __init__(self, files: Files, names: list[str]) -> None:
-        self._files, self._names = files, names
-
-    def names(self) -> list[str]:
-        return self._names
-
-    def read(self, name: str) -> bytes:
-        return self._files.read(name)
+        yield Chosen(dict.fromkeys(some, files))

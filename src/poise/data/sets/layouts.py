@@ -31,6 +31,7 @@ import pickletools
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -50,6 +51,7 @@ MOST_PIXELS = 2**24  # of an image; a sheet of CIFAR has 10,240,000
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Layout: TypeAlias = Callable[[Files], "Arrays | None"]
+_ReadBatch: TypeAlias = Callable[[str, bytes], tuple[np.ndarray, np.ndarray]]
 
 
 def idx(files: Files) -> Arrays | None:
@@ -101,21 +103,13 @@ def cifar_pickle(files: Files) -> Arrays | None:
     bare = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
     hundred = ["cifar-100-python/train"], ["cifar-100-python/test"]
     inside = (["train"], ["test"]) if "meta" in files.names() else hundred  # the folder cifar-100-python itself
-    for train, test in (ten, bare, hundred, inside):
-        names = [[first(files, end) for end in part] for part in (train, test)]
-        if all(name is not None for part in names for name in part):
-            return _both([[_unpickled(files.read(str(name))) for name in part] for part in names])
-    return None
+    found = (_batches(files, train, test, _unpickled) for train, test in (ten, bare, hundred, inside))
+    return next((arrays for arrays in found if arrays is not None), None)
 
 
 def cifar_binary(files: Files) -> Arrays | None:
-    ten = [f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"]
-    hundred = ["train.bin"], ["test.bin"]
-    for (train, test), labels in ((ten, 1), (hundred, 2)):
-        names = [[first(files, end) for end in part] for part in (train, test)]
-        if all(name is not None for part in names for name in part):
-            return _both([[_binary(str(name), files.read(str(name)), labels) for name in part] for part in names])
-    return None
+    ten = _batches(files, [f"data_batch_{i}.bin" for i in range(1, 6)], ["test_batch.bin"], partial(_binary, 1))
+    return ten or _batches(files, ["train.bin"], ["test.bin"], partial(_binary, 2))
 
 
 def cifar_sheets(files: Files) -> Arrays | None:
@@ -197,17 +191,29 @@ def _read_idx(name: str, data: bytes) -> np.ndarray:
     return values.reshape(shape)
 
 
-def _unpickled(data: bytes) -> tuple[np.ndarray, np.ndarray]:
+def _batches(files: Files, train: list[str], test: list[str], read: _ReadBatch) -> Arrays | None:
+    """The images and labels of the files with these endings; None unless all of them are there."""
+    arrays: Arrays = {}
+    for part, ends in (("train", train), ("test", test)):
+        names = [name for end in ends if (name := first(files, end)) is not None]
+        if len(names) < len(ends):
+            return None
+        x, y = zip(*(read(name, files.read(name)) for name in names), strict=True)
+        arrays |= {f"{part}_x": np.concatenate(x), f"{part}_y": np.concatenate(y)}
+    return arrays
+
+
+def _unpickled(name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """One CIFAR batch: rows of 1024 red, 1024 green, 1024 blue values."""
     batch: dict[bytes, Any] = arrays_from_pickle(data)
     try:
         labels = batch[b"fine_labels"] if b"fine_labels" in batch else batch[b"labels"]
         return _rows(np.asarray(batch[b"data"])), np.asarray(labels, dtype=np.uint8)
     except (KeyError, TypeError, ValueError) as error:
-        raise DataMismatch(f"a CIFAR batch lacks its data or labels: {error}") from None
+        raise DataMismatch(f"{name} lacks its data or labels: {error}") from None
 
 
-def _binary(name: str, data: bytes, num_labels: int) -> tuple[np.ndarray, np.ndarray]:
+def _binary(num_labels: int, name: str, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Rows of one label byte (two for CIFAR-100, the second is the fine one) and 3072 values."""
     if len(data) % (3072 + num_labels):
         raise DataMismatch(f"{name} does not consist of complete CIFAR rows")
@@ -217,14 +223,6 @@ def _binary(name: str, data: bytes, num_labels: int) -> tuple[np.ndarray, np.nda
 
 def _rows(values: np.ndarray) -> np.ndarray:
     return values.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-
-
-def _both(parts: list[list[tuple[np.ndarray, np.ndarray]]]) -> Arrays:
-    arrays: Arrays = {}
-    for part, batches in zip(("train", "test"), parts, strict=True):
-        arrays[f"{part}_x"] = np.concatenate([x for x, _ in batches])
-        arrays[f"{part}_y"] = np.concatenate([y for _, y in batches])
-    return arrays
 
 
 def arrays_from_pickle(data: bytes) -> Any:
