@@ -18,20 +18,17 @@ from operator import add
 import torch
 from torch import Tensor
 
-from poise.corruptions.draws import Random
+from poise.corruptions.draws import Deterministic, Random
 from poise.corruptions.pixels import as_bytes, correlate_mirrored, divided, reflect, replicate, smooth, unit
 
 _SMALL = 64  # up to this size a matrix product is faster than two taps
 
 
 @dataclass(frozen=True)
-class ZoomBlur:
+class ZoomBlur(Deterministic):
     """The mean of the image and its zooms by `factors`; 1 is one of the factors, so the image counts twice."""
 
     factors: tuple[float, ...]
-
-    def draw(self, random: Random, images: Tensor) -> tuple[()]:
-        return ()
 
     def apply(self, images: Tensor) -> Tensor:
         x = unit(images.permute(2, 0, 1, 3).contiguous(), torch.float32)
@@ -138,27 +135,21 @@ def _to_8_bits(wide: Tensor, rounding: str) -> Tensor:
 
 
 @dataclass(frozen=True)
-class GaussianBlur:
+class GaussianBlur(Deterministic):
     """Each channel smoothed by a Gaussian."""
 
     sigma: float
-
-    def draw(self, random: Random, images: Tensor) -> tuple[()]:
-        return ()
 
     def apply(self, images: Tensor) -> Tensor:
         return as_bytes(smooth(unit(images), self.sigma))
 
 
 @dataclass(frozen=True)
-class DefocusBlur:
+class DefocusBlur(Deterministic):
     """Each channel correlated with a disk whose edge is softened by a Gaussian of width `alias`."""
 
     radius: float
     alias: float
-
-    def draw(self, random: Random, images: Tensor) -> tuple[()]:
-        return ()
 
     def apply(self, images: Tensor) -> Tensor:
         return as_bytes(correlate_mirrored(unit(images), _quarter(self)))

@@ -208,10 +208,7 @@ class Corrupt:
     jpeg: int | None = None
 
     def __post_init__(self) -> None:
-        Corruption(self.name, self.profile or "cifar", self.libraries).at(self.severity)
-        require_whole("seed", self.seed)
-        if self.jpeg is not None:
-            Jpeg(self.jpeg)
+        Making((self.name,), (self.severity,), self.profile or "cifar", self.seed, self.libraries, self.jpeg)
 
     def __call__(self, image: Any, index: int | None = None) -> Any:
         if isinstance(image, Tensor):
@@ -278,13 +275,8 @@ class Making:
         for name in self.corruptions:
             Corruption(name, self.profile, self.libraries).require_size(height, width)
 
-    def of(
-        self, images: Tensor, name: str, severity: int, index: Tensor | Sequence[int] | int, jpeg: bool = True
-    ) -> Tensor:
-        """The images under one of the corruptions; `jpeg=False` skips the second pass, for a file that is saved as
-        JPEG.
-        """
-        quality = self.jpeg if jpeg else None
+    def of(self, images: Tensor, name: str, severity: int, index: Tensor | Sequence[int] | int | None = None) -> Tensor:
+        """The images under one of the corruptions; `index` as in `corrupt`."""
         return corrupt(
-            images, name, severity, self.profile, seed=self.seed, index=index, libraries=self.libraries, jpeg=quality
+            images, name, severity, self.profile, seed=self.seed, index=index, libraries=self.libraries, jpeg=self.jpeg
         )

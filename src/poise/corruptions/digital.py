@@ -16,18 +16,15 @@ import torch
 from torch import Tensor
 
 from poise.checks import require_choice
-from poise.corruptions.draws import Random
+from poise.corruptions.draws import Deterministic, Random
 from poise.corruptions.pixels import as_bytes, divided, gather, reflect, smoothing_matrix, symmetric, unit
 
 
 @dataclass(frozen=True)
-class Brightness:
+class Brightness(Deterministic):
     """More value."""
 
     shift: float
-
-    def draw(self, random: Random, images: Tensor) -> tuple[()]:
-        return ()
 
     def apply(self, images: Tensor) -> Tensor:
         hue, saturation, value = _to_hsv(unit(images))
@@ -35,14 +32,11 @@ class Brightness:
 
 
 @dataclass(frozen=True)
-class Saturate:
+class Saturate(Deterministic):
     """Less or more saturation; with a shift, grey becomes reddish."""
 
     factor: float
     shift: float
-
-    def draw(self, random: Random, images: Tensor) -> tuple[()]:
-        return ()
 
     def apply(self, images: Tensor) -> Tensor:
         hue, saturation, value = _to_hsv(unit(images))
@@ -50,13 +44,10 @@ class Saturate:
 
 
 @dataclass(frozen=True)
-class LowContrast:
+class LowContrast(Deterministic):
     """Move every channel towards its mean."""
 
     factor: float
-
-    def draw(self, random: Random, images: Tensor) -> tuple[()]:
-        return ()
 
     def apply(self, images: Tensor) -> Tensor:
         x = unit(images)
@@ -106,13 +97,10 @@ _ONE = 1 << 22  # Pillow's weights are fixed-point numbers of 22 bits
 
 
 @dataclass(frozen=True)
-class Pixelate:
+class Pixelate(Deterministic):
     """Keep this share of the pixels of each axis."""
 
     share: float
-
-    def draw(self, random: Random, images: Tensor) -> tuple[()]:
-        return ()
 
     def apply(self, images: Tensor) -> Tensor:
         height, width = images.shape[2:]

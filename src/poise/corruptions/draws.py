@@ -63,6 +63,13 @@ class Random:
         return _mix(self._keys[:, None] + steps * _GOLDEN)
 
 
+class Deterministic:
+    """A corruption that draws no numbers."""
+
+    def draw(self, random: Random, images: Tensor) -> tuple[()]:
+        return ()
+
+
 def _mix(bits: Tensor) -> Tensor:
     """SplitMix64's finalizer. int64 products wrap as uint64 do, and a mask turns the arithmetic shift into a logical
     one.

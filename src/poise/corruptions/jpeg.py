@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from poise.checks import is_whole, require_choice
-from poise.corruptions.draws import Random
+from poise.corruptions.draws import Deterministic
 from poise.corruptions.pixels import replicate
 
 _LUMA = """
@@ -67,7 +67,7 @@ _RGB_BIAS = (32768 + (128 << 16),) * 3
 
 
 @dataclass(frozen=True)
-class Jpeg:
+class Jpeg(Deterministic):
     """Saved and read at this quality (1 to 100), chroma at half the resolution, by libjpeg "9c" or libjpeg-"turbo"."""
 
     quality: int
@@ -77,9 +77,6 @@ class Jpeg:
         if not is_whole(self.quality) or self.quality not in range(1, 101):
             raise ValueError(f"quality={self.quality!r} must be from 1 to 100")
         require_choice("libjpeg", self.libjpeg, "9c", "turbo")
-
-    def draw(self, random: Random, images: Tensor) -> tuple[()]:
-        return ()
 
     def apply(self, images: Tensor) -> Tensor:
         height, width = images.shape[2:]

@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
@@ -345,10 +345,11 @@ def _write_batch(
     workers: ThreadPoolExecutor,
 ) -> None:
     ids = [i for i, _ in batch]
+    lossless = replace(making, jpeg=None)  # the file that is saved is the second pass
     images = torch.from_numpy(np.stack([picture for _, picture in batch])).permute(0, 3, 1, 2).to(device)
     for name in making.corruptions:
         for severity in making.severities:
-            changed = making.of(images, name, severity, ids, jpeg=False)
+            changed = lossless.of(images, name, severity, ids)
             pixels = changed.permute(0, 2, 3, 1).contiguous().cpu().numpy()
             targets = [Path(name, str(severity), names[i]) for i in ids]
             list(workers.map(_save, [out] * len(ids), targets, pixels, [making.jpeg] * len(ids)))

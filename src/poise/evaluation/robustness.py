@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from poise.checks import require_choice, require_known, require_part, require_several, require_whole
 from poise.classifier import as_device, both_classes, evaluating
-from poise.corruptions.corrupt import Making, corrupt, profile_for, require_range
+from poise.corruptions.corrupt import Making, profile_for, require_range
 from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
 from poise.errors import DataNotFound
 
@@ -177,19 +177,7 @@ def _corrupted(test: _Test, making: Making, profile: str | None) -> Show:
     height, width = test.images.shape[2:]
     making = replace(making, profile=profile or profile_for(height, width))
     making.require_size(height, width)
-
-    def generated(name: str, severity: int) -> tuple[Tensor, Tensor]:
-        return corrupt(
-            test.images,
-            name,
-            severity,
-            making.profile,
-            seed=making.seed,
-            libraries=making.libraries,
-            jpeg=making.jpeg,
-        ), test.labels
-
-    return generated
+    return lambda name, severity: (making.of(test.images, name, severity), test.labels)
 
 
 def _moved(pair: tuple[Tensor, Tensor], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -39,7 +39,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from poise.data.augment import Augmentation
-from poise.data.loading.resident import Batches, to_unit
+from poise.data.loading.resident import Batches, require_batch_size, to_unit
 from poise.data.sets.folders import Listing, PackedListing
 from poise.errors import DataError, DataMismatch
 from poise.io.decoding import open_picture
@@ -232,8 +232,7 @@ class StreamLoader:
         layout: torch.memory_format = torch.contiguous_format,
         stretch: int = _STRETCH,
     ) -> None:
-        if not 0 < batch_size <= len(pictures):
-            raise ValueError(f"batch_size={batch_size} must lie between 1 and the {len(pictures)} images")
+        require_batch_size(batch_size, len(pictures), "images")
         self.pictures, self.labels, self.batch_size = pictures, labels, batch_size
         self.augment, self.seed, self.layout, self.stretch = augment, seed, layout, stretch
         self.replicas = 1

@@ -50,6 +50,12 @@ class Batches:
     widths: tuple[int, ...]
 
 
+def require_batch_size(batch_size: int, count: int, what: str) -> None:
+    """Raise ValueError unless a set of `count` examples fills a batch."""
+    if not 0 < batch_size <= count:
+        raise ValueError(f"batch_size={batch_size} must lie between 1 and the {count} {what}")
+
+
 class Loader(Protocol):
     """The training data of a loop; all tensors are on the device of `labels`.
 
@@ -96,6 +102,10 @@ class Resident:
         raise NotImplementedError
 
     @property
+    def replicas(self) -> int:
+        return 1
+
+    @property
     def stretch(self) -> int:
         return len(self)
 
@@ -121,12 +131,7 @@ class DeviceLoader(Resident):
         if self.images.dtype != torch.uint8 or self.images.ndim != 4 or len(self.images) != len(self.labels):
             shapes = f"{self.images.dtype} {list(self.images.shape)} and {list(self.labels.shape)}"
             raise TypeError(f"images must be uint8 [N, C, H, W] with one label each, got {shapes}")
-        if not 0 < self.batch_size <= len(self.images):
-            raise ValueError(f"batch_size={self.batch_size} must lie between 1 and the {len(self.images)} images")
-
-    @property
-    def replicas(self) -> int:
-        return 1
+        require_batch_size(self.batch_size, len(self.images), "images")
 
     def __len__(self) -> int:
         """The number of full batches in an epoch; the examples left over differ from epoch to epoch."""

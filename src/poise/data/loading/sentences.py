@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from poise.checks import install
-from poise.data.loading.resident import Batches, Resident, epoch_order
+from poise.data.loading.resident import Batches, Resident, epoch_order, require_batch_size
 from poise.random import Stream
 from poise.tokens import Input, Tokens
 
@@ -54,12 +54,7 @@ class TokenLoader(Resident):
     def __post_init__(self) -> None:
         if len(self.sentences) != len(self.labels):
             raise TypeError(f"{len(self.sentences)} sentences need one label each, got {list(self.labels.shape)}")
-        if not 0 < self.batch_size <= len(self.labels):
-            raise ValueError(f"batch_size={self.batch_size} must lie between 1 and the {len(self.labels)} sentences")
-
-    @property
-    def replicas(self) -> int:
-        return 1
+        require_batch_size(self.batch_size, len(self.labels), "sentences")
 
     def __len__(self) -> int:
         """The number of full batches in an epoch; the examples left over differ from epoch to epoch."""
