@@ -10,7 +10,16 @@ from PIL import Image
 from streams import fed, loader
 
 from poise import PatchGaussian
-from poise.data.loading.pictures import CentreCrop, Pictures, PictureSet, RandomCrop, workers_for
+from poise.data.loading.pictures import (
+    CentreCrop,
+    Damaged,
+    Pictures,
+    PictureSet,
+    RandomCrop,
+    stream_epoch,
+    stream_in_order,
+    workers_for,
+)
 from poise.data.sets.folders import Drawn, PackedListing, draw, in_class_folders
 from poise.errors import DataError, DataMismatch
 from poise.random import Stream
@@ -144,3 +153,86 @@ def test_drawn_pictures_are_the_same_everywhere_and_differ_by_class(tmp_path: Pa
             assert picture.size in recipe.sizes
     means = np.stack([draw(label, (32, 32), Stream(0, "x")).mean((0, 1)) for label in range(20)])
     assert np.ptp(means, axis=0).min() > 20
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> Path:
+    for number in range(10):
+        pixels = np.random.default_rng(number).integers(0, 256, (40 + number, 60 - number, 3), dtype=np.uint8)
+        folder = tmp_path / f"n0000000{number % 3}"
+        folder.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(folder / f"{number}.JPEG")
+    return tmp_path
+
+
+def test_a_streamed_epoch_does_not_depend_on_workers_and_resumes(ten: Path) -> None:
+    epoch = lambda start=0, workers=0, number=1: list(  # noqa: E731
+        stream_epoch(PictureSet(in_class_folders(ten), RandomCrop(16)), 3, number, start, workers)
+    )
+    whole = epoch()
+    assert [x.shape for x, _ in whole] == [(3, 3, 16, 16)] * 3
+    for other in (epoch(workers=2), [*whole[:1], *epoch(start=1)]):
+        assert all(torch.equal(a, b) and torch.equal(y, z) for (a, y), (b, z) in zip(whole, other, strict=True))
+    folders = PictureSet(in_class_folders(ten), RandomCrop(16))
+    assert not torch.equal(folders[1, 3][0], folders[2, 3][0])
+    assert torch.equal(folders[1, 3][0], folders[1, 3][0])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_evaluation_streams_everything_once_in_order_and_the_rest_too(ten: Path, workers: int) -> None:
+    listing = in_class_folders(ten)
+    batches = list(stream_in_order(PictureSet(listing, CentreCrop(16, 20)), 4, workers))
+    assert [len(y) for _, y in batches] == [4, 4, 2]
+    assert torch.cat([y for _, y in batches]).tolist() == [number for _, number in listing.pictures]
+    alone = [PictureSet(listing, CentreCrop(16, 20))[0, index][0] for index in range(10)]
+    assert torch.equal(torch.cat([x for x, _ in batches]), torch.stack(alone))
+    with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
+        next(stream_in_order(PictureSet(listing, CentreCrop()), 0))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_damaged_pictures_are_left_out_counted_and_named(ten: Path, workers: int, caplog) -> None:
+    whole = in_class_folders(ten).pictures
+    cut, page, gone = whole[1][0], whole[5][0], whole[9][0]
+    cut.write_bytes(cut.read_bytes()[:600])
+    page.write_bytes(b"<html>")
+    stream = PictureSet(in_class_folders(ten), CentreCrop(16, 20))
+    gone.unlink()
+    for _ in range(2):
+        batches = list(stream_in_order(stream, 4, workers))
+        assert [len(y) for _, y in batches] == [3, 3, 1]
+    assert set(stream.damaged) == {cut, page, gone}
+    assert "runcated" in stream.damaged[cut]
+    assert sorted(record.args[0] for record in caplog.records) == sorted([cut, page, gone])
+    assert f"skipping damaged image {page} (UnidentifiedImageError: " in caplog.text
+    assert isinstance(stream[0, 5], Damaged)
+    assert sum(len(y) for _, y in stream_epoch(stream, 5, epoch=0, workers=workers)) == 7
+
+
+def test_a_batch_of_damaged_pictures_alone_is_left_out(ten: Path) -> None:
+    for path, _ in in_class_folders(ten).pictures[:4]:
+        path.write_bytes(b"")
+    assert [len(y) for _, y in stream_in_order(PictureSet(in_class_folders(ten), CentreCrop(16, 20)), 4)] == [4, 2]
+
+
+def test_random_crops_stay_inside_and_cover_the_stated_area() -> None:
+    crop, shares = RandomCrop(), []
+    for index in range(500):
+        left, top, right, bottom = crop._box(500, 375, Stream(0, index))
+        assert 0 <= left < right <= 500 and 0 <= top < bottom <= 375
+        assert 0.7 < (right - left) / (bottom - top) < 1.4
+        shares.append((right - left) * (bottom - top) / (500 * 375))
+    assert min(shares) > 0.07 and max(shares) > 0.9
+    assert crop._box(1000, 10, Stream(0)) == (495, 0, 505, 10)
+
+
+def test_the_centre_crop() -> None:
+    image = Image.fromarray(np.zeros((300, 600, 3), np.uint8))
+    assert CentreCrop()(image, Stream(0)).size == (224, 224)
+    with pytest.raises(ValueError, match="size=288 must lie between 1 and resize=256"):
+        CentreCrop(size=288)
+
+
+def test_an_empty_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no class folders with images"):
+        in_class_folders(tmp_path / "nowhere")
