@@ -7,6 +7,7 @@ Averages over images are of the first run of XE and of FCL, whose checkpoints li
 
 import argparse
 import copy
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
@@ -21,6 +22,7 @@ from poise.data.sets.cache import load as load_array
 from poise.data.synthetic_mnist import Digits, Scaling, SyntheticMNIST
 from poise.errors import DataNotFound, RecordError
 from poise.features.sensitivity import spearman
+from poise.io.documents import write_whole
 from poise.records.columns import Column
 from poise.records.schema import Record, Results, load
 from poise.reporting.figures.frontier import Frontier, area, frontiers, gaps
@@ -323,7 +325,7 @@ def print_largest_utility(models: Mapping[str, poise.LeNet], train: Digits) -> N
             print(f"largest utility, median: {name}, {kind}: {float(largest):.1g}")
 
 
-def print_connection(name: str, model: poise.LeNet, test: Digits) -> None:
+def connection(model: poise.LeNet, test: Digits) -> dict[str, dict[str, float]]:
     """Appendix A: norms of the utility and of the true class's sensitivity, where the prediction is right, or wrong."""
     x = (torch.from_numpy(test.x)[:, None] / 255).double().requires_grad_()
     y = torch.from_numpy(test.y).long()
@@ -332,15 +334,26 @@ def print_connection(name: str, model: poise.LeNet, test: Digits) -> None:
     (u,) = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, y, reduction="sum"), x, retain_graph=True)
     (s,) = torch.autograd.grad(chance.sum(), x)
     norms = [each.flatten(1).norm(dim=1) for each in (u, s)]
+    found = {}
     for word, chosen in (("right", logits.argmax(1) == y), ("wrong", logits.argmax(1) != y)):
         u_norm, s_norm = (each[chosen] for each in norms)
         low, middle, high = np.quantile((u_norm / s_norm).numpy(), (0.05, 0.5, 0.95))
-        rho = float(spearman(u_norm[None], s_norm[None]))
-        print(
-            f"appendix A: {name}, {word}, {int(chosen.sum())} images: |u| {float(u_norm.median()):.2g}, "
-            f"|s| {float(s_norm.median()):.2g}, |u| / |s| {middle:.3g} ({low:.3g} to {high:.3g}), "
-            f"rank correlation of both {rho:.3f}"
-        )
+        found[word] = {
+            "images": int(chosen.sum()),
+            "median utility": float(u_norm.median()),
+            "median sensitivity": float(s_norm.median()),
+            "ratio, 5 %": float(low),
+            "ratio, median": float(middle),
+            "ratio, 95 %": float(high),
+            "rank correlation": float(spearman(u_norm[None], s_norm[None])),
+        }
+    return found
+
+
+def write_connection(folder: Path, models: Mapping[str, poise.LeNet], test: Digits) -> None:
+    """What docs/claims.py says of appendix A."""
+    found = {name: connection(model, test) for name, model in models.items()}
+    write_whole(folder / "benchmarks/appendix-a.json", json.dumps(found, indent=1) + "\n")
 
 
 def print_mistakes(name: str, model: poise.LeNet, test: Digits) -> None:
@@ -512,8 +525,8 @@ def main() -> None:
     draw_utility(models, parts["test"])
     draw_front(models, parts["test"], results)
     print_largest_utility(models, parts["train"])
+    write_connection(folder, models, parts["test"])
     for name, model in models.items():
-        print_connection(name, model, parts["test"])
         print_mistakes(name, model, parts["test"])
 
 
