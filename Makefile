@@ -10,13 +10,13 @@ PYTHONS := 3.12 3.13
 LIGHT := tests/reporting tests/records tests/cli/test_pack.py tests/cli/test_results.py \
 	tests/cli/test_stopping.py \
 	tests/recipes/test_alignment.py tests/test_cli.py tests/test_extras.py tests/test_layers.py \
-	tests/test_public_names.py tests/test_pythons.py tests/test_readme.py tests/test_results_list.py \
+	tests/test_pages.py tests/test_public_names.py tests/test_pythons.py tests/test_readme.py tests/test_results_list.py \
 	$(addprefix tests/data/test_,$(addsuffix .py,archives bombs classes download folders hostile_folders \
 	hostile_server interrupt layouts noise packages places safety sources stream))
 LIGHT_PACKAGES := "filelock>=4.2" "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "jinja2>=3.1" \
 	"pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100"
 
-.PHONY: test unit fuzz torture check lint types readme network reproduce clean pythons $(PYTHONS:%=python-%)
+.PHONY: test unit fuzz torture check lint types readme network reproduce pages clean pythons $(PYTHONS:%=python-%)
 
 # One thread in each of the processes: more would only get in each other's way.
 test: export OMP_NUM_THREADS = 1
@@ -74,6 +74,12 @@ reproduce: $(READY)
 	$(BIN)/poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL --out runs
 	$(BIN)/poise table runs/synthetic-mnist-quick
 	$(BIN)/poise report runs/synthetic-mnist-quick
+
+# What documents take from the records of results/; the last needs MNIST in the cache, and prints its numbers.
+pages: $(READY)
+	$(BIN)/python -m docs.pages
+	$(BIN)/python docs/cifar_figures.py results all --epochs results/benchmarks/epochs-h200.json
+	$(BIN)/python docs/synthetic_mnist.py results
 
 clean:
 	rm -rf .venv $(PYTHONS:%=.venv-%) .mypy_cache .ruff_cache .pytest_cache dist

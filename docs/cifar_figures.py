@@ -2,6 +2,7 @@
 
 python docs/cifar_figures.py results cifar10                 # noisy-cifar10 and cifar10-c in results/
 python docs/cifar_figures.py results cifar10 --compressed    # the compressed ones
+python docs/cifar_figures.py results all                     # both data sets and lengths, as far as there are runs
 
 corruptions   accuracy per corruption and severity, difference to XE
 noise         accuracy against the share of replaced pixels, and against Gaussian noise
@@ -33,6 +34,7 @@ from poise.reporting.tables import corruption_gaps
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+SETS = ("cifar10", "cifar100")
 SHARES = {0: "Clean", 5: "UN 5%", 10: "UN 10%", 15: "UN", 20: "UN 20%", 30: "UN 30%"}
 GROUPS_OF_ROWS = [len(members) for members in GROUPS.values()]
 
@@ -235,29 +237,18 @@ def finish(figure: plt.Figure, path: Path, title: str) -> None:
     print(path)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path)
-    parser.add_argument("data", choices=["cifar10", "cifar100"])
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--compressed", action="store_true")
-    length.add_argument("--quick", action="store_true")
-    parser.add_argument("--epochs", type=times_of, metavar="FILE")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("cifar"))
-    given = parser.parse_args()
-    suffix = "-compressed" if given.compressed else "-quick" if given.quick else ""
+def draw(given: argparse.Namespace, parser: argparse.ArgumentParser, data: str, suffix: str) -> None:
+    """The figures of a data set at a length."""
     try:
-        noisy, corrupted = (
-            results_of(given.runs / f"{name}{suffix}") for name in (f"noisy-{given.data}", f"{given.data}-c")
-        )
+        noisy, corrupted = (results_of(given.runs / f"{name}{suffix}") for name in (f"noisy-{data}", f"{data}-c"))
     except RecordError as error:
         parser.error(str(error))
-    name = f"{given.data}{suffix}"
+    name = f"{data}{suffix}"
     for results in (noisy, corrupted):
         if results and ("XE" not in results.runs or len(results.runs) < 2):
             parser.error(f"{results.folder} needs runs of XE and of another method")
     if not noisy and not corrupted:
-        parser.error(f"{given.runs} has neither noisy-{name} nor {given.data}-c{suffix}")
+        parser.error(f"{given.runs} has neither noisy-{name} nor {data}-c{suffix}")
     if corrupted and given.epochs and (missing := set(methods_of(corrupted)) - set(given.epochs["epochs"])):
         parser.error(f"--epochs has no times of {', '.join(sorted(missing))}: measure them again")
     try:
@@ -268,7 +259,7 @@ def main() -> None:
         if corrupted and given.epochs:
             cost(corrupted, given.epochs, given.out / f"{name}-cost.png")
         if noisy and all(model_of(noisy.folder, method).exists() for method in ("XE", "FCL")):
-            maps(noisy.folder, given.data, given.out / f"{name}-maps.png")
+            maps(noisy.folder, data, given.out / f"{name}-maps.png")
     except (DataError, ValueError) as error:
         sys.exit(str(error))
     except KeyError as error:
@@ -277,6 +268,25 @@ def main() -> None:
         sys.exit(f"{given.out}: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("data", choices=[*SETS, "all"])
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--compressed", action="store_true")
+    length.add_argument("--quick", action="store_true")
+    parser.add_argument("--epochs", type=times_of, metavar="FILE")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("cifar"))
+    given = parser.parse_args()
+    if given.data != "all":
+        draw(given, parser, given.data, "-compressed" if given.compressed else "-quick" if given.quick else "")
+        return
+    for data in SETS:
+        for suffix in ("", "-compressed"):
+            if (given.runs / f"noisy-{data}{suffix}").is_dir():
+                draw(given, parser, data, suffix)
 
 
 if __name__ == "__main__":

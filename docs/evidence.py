@@ -52,10 +52,15 @@ class Evidence:
         """A column of the main table, of a detail, or the unseen corruptions; else the score of that name."""
         experiment = self.held[name].experiment
         known = [*experiment.columns, *(each for columns in experiment.details.values() for each in columns)]
-        for overlap in dict.fromkeys(experiment.overlaps.values()):
-            scores = dict.fromkeys(score for record in self.held[name].records for score in record.scores)
+        scores = dict.fromkeys(score for record in self.held[name].records for score in record.scores)
+        for overlap in self.overlaps:
             known += seen_and_unseen(overlap, scores)
         return next((each for each in known if each.name == column), Column(column, (column,)))
+
+    @cached_property
+    def overlaps(self) -> list[tuple[str, ...]]:
+        """The corruptions that training noise resembles, as any of the tables has them."""
+        return list(dict.fromkeys(each for held in self.held.values() for each in held.experiment.overlaps.values()))
 
     def values(self, name: str, method: str, column: str) -> Seeds:
         return values_of(self.held[name], method, self.column(name, column)) if name in self.held else {}

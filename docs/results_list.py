@@ -8,6 +8,8 @@ file      the first cell; each {} becomes the number of runs of the next selecti
 runs      selections: "in" are folders; "methods" or "others" are patterns of names that are, or are not, among them
 command   the second cell
 commit, device, when    where the records do not say it, or not all; what they say beyond it is added
+
+and a row of a second table for each of its "removed": records that only the repository's history has.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -25,15 +27,21 @@ from poise.records.schema import RECORD
 
 RESULTS = Path(__file__).parents[1] / "results"
 COLUMNS = ("file", "command", "commit", "device", "when")
+GONE = ("file", "added", "removed", "why")
 Facts = Mapping[str, Any]
 
 
 def page(results: Path = RESULTS) -> str:
     """The whole README."""
     sources = json.loads((results / "sources.json").read_text())
-    rows = [[*COLUMNS], ["---"] * len(COLUMNS), *(row(results, each) for each in sources["rows"])]
-    table = [f"| {' | '.join(cells)} |" if cells[0] != "---" else f"|{'|'.join(cells)}|" for cells in rows]
-    return "\n".join(["# Results", "", *sources["introduction"], "", *table]) + "\n"
+    here = table(COLUMNS, [row(results, each) for each in sources["rows"]])
+    gone = table(GONE, [[each[name] for name in GONE] for each in sources["removed"]])
+    parts = ["# Results", "", *sources["introduction"], "", *here, "", "## No longer here", ""]
+    return "\n".join([*parts, "Records that only the repository's history has.", "", *gone]) + "\n"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(cells)} |" for cells in rows)]
 
 
 def row(results: Path, source: Facts) -> list[str]:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from poise.reporting.figures.svg import Scale, box, drawing, element, line, scale_of, short, words
 from poise.reporting.statistics import LEVEL, Difference, number, signed_interval
 
-_LETTER, _PANEL, _NUMBER = 6.1, 150, 40  # widths: a letter of a name, a panel, the numbers at its right
+_LETTER, _NUMBER = 6.1, 40  # widths: a letter of a name, the numbers at the right of a panel
 _TOP, _ROW, _TITLE = 32, 17, 24  # heights: names of columns, a row, the title of a block
 
 
@@ -36,10 +36,10 @@ class ForestBlock:
     rows: tuple[ForestRow, ...]
 
 
-def forest(label: str, columns: Sequence[str], blocks: Sequence[ForestBlock]) -> Markup:
-    """The figure; `label` is its text for screen readers."""
+def forest(label: str, columns: Sequence[str], blocks: Sequence[ForestBlock], panel: int = 150) -> Markup:
+    """The figure, with panels of this width; `label` is its text for screen readers."""
     names = 24 + _LETTER * max(len(row.name) for block in blocks for row in block.rows)
-    panels = [_scale(place, blocks, names + _PANEL * place) for place in range(len(columns))]
+    panels = [_scale(place, blocks, names + panel * place, panel) for place in range(len(columns))]
     parts: list[Markup] = []
     y = float(_TOP)
     for block in blocks:
@@ -51,8 +51,8 @@ def forest(label: str, columns: Sequence[str], blocks: Sequence[ForestBlock]) ->
             parts.append(words(16, y - 5, row.name, ""))
             for place, cell in enumerate(row.cells):
                 parts += _mark(cell, row.name, panels[place], y - 8.5)
-    parts += [part for name, panel in zip(columns, panels, strict=True) for part in _head(name, panel, y + 13)]
-    return drawing(y + 20, label, *parts, width=round(names) + _PANEL * len(columns))
+    parts += [part for name, x in zip(columns, panels, strict=True) for part in _head(name, x, y + 13)]
+    return drawing(y + 20, label, *parts, width=round(names) + panel * len(columns))
 
 
 def standalone(figure: Markup) -> str:
@@ -77,11 +77,11 @@ def _style() -> str:
     return f"svg {{ {font} }}\n{plain}\n"
 
 
-def _scale(place: int, blocks: Sequence[ForestBlock], start: float) -> Scale:
+def _scale(place: int, blocks: Sequence[ForestBlock], start: float, width: int) -> Scale:
     """Of all rows of a panel, with 0 in it."""
     cells = [cell for block in blocks for row in block.rows if (cell := row.cells[place])]
     ends = [end for cell in cells for end in (cell.mean, cell.low, cell.high) if end is not None]
-    return scale_of([0.0, *ends], start + 6, start + _PANEL - _NUMBER - 6)
+    return scale_of([0.0, *ends], start + 6, start + width - _NUMBER - 6)
 
 
 def _head(name: str, x: Scale, bottom: float) -> list[Markup]:
