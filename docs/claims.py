@@ -1,33 +1,20 @@
-"""Writes docs/claims.md: the paper's claims, a verdict on each, and one effect, computed from the records of results/.
+"""docs/claims.md: the paper's claims, a verdict on each, and one effect, computed from the records of results/.
 
-python docs/claims.py
-
-A claim is a list of parts, each a comparison and what the paper says of it. A part is shown, contradicted or undecided:
-
-above, below   shown if significant in this direction, contradicted if significant in the other
-kept           shown if the interval lies above -MARGIN; contradicted if it lies below 0 and is not shown
-alike          shown if the interval lies within ±ALIKE; contradicted if significant and not shown
-useless        contradicted if significantly above 0, shown if the interval ends below MARGIN
-reached        shown if the interval holds 0, contradicted if not
-
-Significant is p < .05 after Holm's correction over the parts of the claim.
+`python -m docs.pages` writes it. What a verdict means is in verdicts.py.
 """
 
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from docs.evidence import RARE, Effect, Evidence
+from docs.verdicts import Claim, Part, Says, verdict
 from docs.wording import NONE, minus, table, told
-from poise.io.json_files import write_whole
-from poise.io.packs import documents, text_of
+from poise.io.documents import documents, text_of
 from poise.recipes.paper_corruptions import IMAGENET_C
 from poise.recipes.sentiment.alignment import is_marked, strength
 from poise.records.schema import Published
@@ -36,7 +23,6 @@ from poise.reporting.statistics import (
     LEVEL,
     Difference,
     Summary,
-    corrected,
     number,
     paired,
     probability,
@@ -45,65 +31,7 @@ from poise.reporting.statistics import (
 )
 
 PAGE = Path(__file__).with_suffix(".md")
-MARGIN, ALIKE = 0.005, 0.025
 PAPER_SEEDS = 5  # on CIFAR and ImageNet
-Says = Literal["above", "below", "kept", "alike", "useless", "reached"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A comparison that a claim makes; `effect` is None as long as nothing was run."""
-
-    name: str
-    says: Says
-    effect: Effect | None
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A row. The first part is the effect that is shown.
-
-    whole  every part must hold: one that is contradicted refutes the claim.
-    known  a verdict that no effect decides, such as an identity, with its word of evidence.
-    """
-
-    number: str
-    where: str
-    text: str
-    link: str
-    parts: tuple[Part, ...] = ()
-    whole: bool = False
-    known: tuple[str, str] | None = None
-
-
-def state(says: Says, gap: Difference) -> int:
-    """1 shown, -1 contradicted, 0 undecided."""
-    if gap.low is None or gap.high is None:
-        return 0
-    sign = 0 if gap.holm is None or gap.holm >= LEVEL else 1 if gap.mean > 0 else -1
-    if says in ("above", "below"):
-        return sign if says == "above" else -sign
-    if says == "kept":
-        return 1 if gap.low > -MARGIN else min(sign, 0)
-    if says == "alike":
-        return 1 if gap.low > -ALIKE and gap.high < ALIKE else -abs(sign)
-    if says == "useless":
-        return -1 if sign > 0 else int(gap.high < MARGIN)
-    return 1 if gap.low <= 0 <= gap.high else -1
-
-
-def verdict(claim: Claim) -> str:
-    """One word: holds, partly, refuted or open."""
-    if claim.known:
-        return claim.known[0]
-    effects = [part.effect for part in claim.parts]
-    gaps = corrected([effect.gap if effect else None for effect in effects])
-    states = [state(part.says, gap) if gap else 0 for part, gap in zip(claim.parts, gaps, strict=True)]
-    if states and min(states) == 1:
-        return "holds"
-    if -1 in states and (claim.whole or 1 not in states):
-        return "refuted"
-    return "partly" if 1 in states else "open"
 
 
 def claims(known: Evidence) -> list[Claim]:
@@ -118,7 +46,6 @@ def sentiment(known: Evidence) -> list[Claim]:
     return [
         Claim(
             "1",
-            "4.1",
             "XE and FCL classify equally well, both with .875",
             link,
             (
@@ -128,7 +55,6 @@ def sentiment(known: Evidence) -> list[Claim]:
         ),
         Claim(
             "2",
-            "4.1",
             "FCL raises correlation with human strength, .670 to .761",
             link,
             (
@@ -138,7 +64,6 @@ def sentiment(known: Evidence) -> list[Claim]:
         ),
         Claim(
             "3",
-            "4.1",
             "FCL orders the example's tokens as people do, XE does not",
             link,
             (Part("its r", "above", order), Part("XE's mistakes", "above", alone)),
@@ -151,11 +76,10 @@ def digits(known: Evidence) -> list[Claim]:
     frontiers = "[frontiers](synthetic-mnist/frontiers.md)"
     name, measures = "synthetic-mnist", "[measures](synthetic-mnist/sensitivity.md)"
     return [
-        Claim("4", "4.2", "FCL raises accuracy under both noises", link, readings(known, "XE", "above", "UN", "NUN")),
-        Claim("5", "4.2", "Clean accuracy stays", link, readings(known, "XE", "kept", "clean", "rare")),
+        Claim("4", "FCL raises accuracy under both noises", link, readings(known, "XE", "above", "UN", "NUN")),
+        Claim("5", "Clean accuracy stays", link, readings(known, "XE", "kept", "clean", "rare")),
         Claim(
             "5a",
-            "4.2",
             "FCL keeps sensitivity in the right context: rare classes",
             link,
             readings(known, "XE", "kept", "rare, NUN", "rare"),
@@ -163,14 +87,12 @@ def digits(known: Evidence) -> list[Claim]:
         ),
         Claim(
             "5b",
-            "4.2",
             "The gain comes from utility: above plain contrast, this lambda",
             link,
             readings(known, "CL+Gaussian", "above", "UN", "NUN"),
         ),
         Claim(
             "5c",
-            "4.2",
             "Utility balances noise and rare classes best, all lambdas",
             frontiers,
             (
@@ -180,14 +102,12 @@ def digits(known: Evidence) -> list[Claim]:
         ),
         Claim(
             "6",
-            "4.2",
             "Corner pixels are useful in context only",
             measures,
             tuple(Part(f"share, {method}", "above", in_context(known, method)) for method in ("FCL", "XE")),
         ),
         Claim(
             "7",
-            "4.2",
             "Late utilities fall below 1e-12",
             measures,
             (Part("share dropped", "above", known.level(name, "far view dropped", "FCL")),),
@@ -205,7 +125,6 @@ def noisy_cifar(known: Evidence, noisy: str, hundred: str) -> list[Claim]:
     return [
         Claim(
             "8",
-            "4.3",
             "Noisy CIFAR-10: FCL beats XE and both Gaussian baselines",
             f"{link}, b",
             tuple(
@@ -214,10 +133,9 @@ def noisy_cifar(known: Evidence, noisy: str, hundred: str) -> list[Claim]:
                 for part in above(known, noisy, both, "FCL", other)
             ),
         ),
-        Claim("9", "4.3", "… at minimal clean cost", link, (kept(known, noisy, "FCL", "XE"),)),
+        Claim("9", "… at minimal clean cost", link, (kept(known, noisy, "FCL", "XE"),)),
         Claim(
             "10",
-            "4.3",
             "The gaps are wider on CIFAR-100",
             f"{link}, c",
             tuple(
@@ -228,7 +146,6 @@ def noisy_cifar(known: Evidence, noisy: str, hundred: str) -> list[Claim]:
         ),
         Claim(
             "11",
-            "4.3",
             "PG+FCL is best under both noises on both sets",
             link,
             tuple(
@@ -240,7 +157,6 @@ def noisy_cifar(known: Evidence, noisy: str, hundred: str) -> list[Claim]:
         ),
         Claim(
             "12",
-            "4.3",
             "Patch Gaussian alone does not help on CIFAR-100",
             link,
             (
@@ -258,7 +174,6 @@ def corrupted_cifar(known: Evidence) -> list[Claim]:
     return [
         Claim(
             "13",
-            "4.3",
             "CIFAR-10-C: FCL beats the Gaussian baselines",
             f"{link}, b",
             tuple(
@@ -267,7 +182,6 @@ def corrupted_cifar(known: Evidence) -> list[Claim]:
         ),
         Claim(
             "14",
-            "4.3",
             "On Patch Gaussian FCL helps impulse, zoom; hurts fog, pixelate",
             link,
             tuple(
@@ -277,7 +191,6 @@ def corrupted_cifar(known: Evidence) -> list[Claim]:
         ),
         Claim(
             "15",
-            "4.3",
             "CIFAR-100-C: larger gain than on CIFAR-10-C; adds to PG",
             link,
             (
@@ -290,7 +203,6 @@ def corrupted_cifar(known: Evidence) -> list[Claim]:
         ),
         Claim(
             "19",
-            "4.3",
             "Patch Gaussian is strong on CIFAR-10-C, weak on CIFAR-100-C",
             link,
             (
@@ -306,14 +218,12 @@ def others_on_cifar(known: Evidence, noisy: str, hundred: str) -> list[Claim]:
     return [
         Claim(
             "17",
-            "4.3",
             "Choosing by utility beats chance, this lambda",
             "[controls](cifar/controls.md), d",
             tuple(above(known, "cifar-controls-noisy", both, "FCL", "FCL, random k")),
         ),
         Claim(
             "18",
-            "4.3",
             "Gaussian noise helps already: both baselines beat XE",
             link,
             tuple(
@@ -325,7 +235,7 @@ def others_on_cifar(known: Evidence, noisy: str, hundred: str) -> list[Claim]:
                 )
             ),
         ),
-        Claim("20", "4.3", "PG+FCL does not hurt clean accuracy", link, (kept(known, noisy, "PG+FCL", "PG+XE"),)),
+        Claim("20", "PG+FCL does not hurt clean accuracy", link, (kept(known, noisy, "PG+FCL", "PG+XE"),)),
     ]
 
 
@@ -335,12 +245,11 @@ def imagenet(known: Evidence) -> list[Claim]:
     return [
         Claim(
             "16",
-            "4.3",
             "ImageNet-C: FCL beats the baselines",
             link,
             tuple(part for one, other in pairs for part in above(known, name, ("All, 15",), one, other)),
         ),
-        Claim("21", "4.3", "… most with shot noise", link, tuple(above(known, name, ("shot_noise",), "FCL", "XE"))),
+        Claim("21", "… most with shot noise", link, tuple(above(known, name, ("shot_noise",), "FCL", "XE"))),
     ]
 
 
@@ -349,12 +258,11 @@ def appendices(known: Evidence) -> list[Claim]:
     test, digit = "[test](../tests/features/test_utility.py)", "synthetic-mnist"
     margin = ("FCL, margin", "FCL")
     return [
-        Claim("22", "A", "Utility is sensitivity over probability", test, known=("holds", "an identity")),
-        Claim("23", "A", "Right answers: utility is proportional to sensitivity", link, known=measured(known, "right")),
-        Claim("24", "A", "Wrong answers: utility is always large", link, known=measured(known, "wrong")),
+        Claim("22", "Utility is sensitivity over probability", test, known=("holds", "an identity")),
+        Claim("23", "Right answers: utility is proportional to sensitivity", link, known=measured(known, "right")),
+        Claim("24", "Wrong answers: utility is always large", link, known=measured(known, "wrong")),
         Claim(
             "25",
-            "B",
             "The margin loss gives similar results",
             "[digits](synthetic-mnist/tables.md)",
             tuple(Part(name, "alike", known.effect(digit, f"BAL+{name}", *margin)) for name in ("UN", "NUN")),
@@ -491,8 +399,9 @@ running ones. The table below has it on running statistics.
 on CIFAR-100. The paper has {theirs[0]} and {theirs[1]}.
 
 **d.** That is one lambda, and equal lambda is not equal pressure: random near views move the embedding further. With
-tau = 2 and a batch of 1,024, the far view is one of about a thousand terms of nearly equal size, so the half of FCL that
-should keep sensitivity hardly acts on CIFAR-10. It does with CIFAR-100's tau of .1, where random features were not run.
+tau = 2 and a batch of 1,024, the far view is one of about a thousand terms of nearly equal size, so the half of FCL
+that should keep sensitivity hardly acts on CIFAR-10. It does with CIFAR-100's tau of .1, where random features were not
+run.
 
 {beside(known)}
 """
@@ -554,13 +463,3 @@ def page(known: Evidence) -> str:
     rows = "\n".join(row(claim) for claim in claims(known))
     made = "\nThis page is made by `make pages` from the records in [results/](../results/README.md).\n"
     return f"{HEAD}\n{TABLE}{rows}\n{notes(known)}{own_test(known)}{made}"
-
-
-def main(write: Callable[[Path, str], None] = write_whole) -> None:
-    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args()
-    write(PAGE, page(Evidence()))
-    print(PAGE)
-
-
-if __name__ == "__main__":
-    main()

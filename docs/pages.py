@@ -17,7 +17,7 @@ from docs.cifar_numbers import FIGURES as CIFAR_FIGURES
 from docs.digits_numbers import BLOCKS as DIGITS_BLOCKS
 from docs.digits_numbers import FIGURES as DIGITS_FIGURES
 from docs.evidence import Evidence
-from poise.io.json_files import write_whole
+from poise.io.documents import write_whole
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- made: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from docs import claims, pages, wording
-from docs.claims import Claim, Part, state, verdict
 from docs.evidence import Effect, Evidence, average
+from docs.verdicts import Claim, Part, state, verdict
 from poise.reporting.statistics import Difference, corrected
 
 ROOT = Path(__file__).parents[1]
@@ -78,7 +78,7 @@ def test_a_part_is_shown_contradicted_or_undecided(says, gap: Difference, expect
 
 def claim(*gaps: Difference | None, whole: bool = False) -> Claim:
     parts = [Part("it", "above", Effect(gap, "20") if gap else None) for gap in gaps]
-    return Claim("1", "4.1", "a claim", "[there](there.md)", tuple(parts), whole)
+    return Claim("1", "a claim", "[there](there.md)", tuple(parts), whole)
 
 
 def test_the_verdict_is_that_of_its_parts() -> None:
