@@ -29,7 +29,7 @@ from torch import Tensor
 from poise.checks import require_choice, require_whole
 from poise.classifier import Classifier, _finite_rows, check_batch, evaluating, gradients, leaf, retainable, unknown_ids
 from poise.features.utility import rows_within
-from poise.losses import CrossEntropy, ExampleLoss
+from poise.losses import CrossEntropy
 from poise.tokens import Input, Removal, Tokens, without_each
 
 
@@ -164,23 +164,18 @@ def _place(model: Classifier, at: str) -> Callable[[Input], Tensor]:
 
 
 def word_removal(
-    model: Classifier,
-    x: Tokens,
-    words: Tensor,
-    y: Tensor,
-    *,
-    loss: ExampleLoss = CrossEntropy(),
-    how: Removal = "mask",
-    memory: int = 2**30,
+    model: Classifier, x: Tokens, words: Tensor, y: Tensor, *, how: Removal = "mask", memory: int = 2**30
 ) -> tuple[Tensor, Tensor]:
     """Sensitivity and utility [B, W], in eval mode; 0 beyond a sentence's words, and for a word without pieces.
+
+    Utility u_w = | loss(x) - loss(x without w) | with the cross-entropy.
 
     words  [B, T] the number of the word that a piece belongs to, -1 for none.
     """
     check_batch(model, x, y)
     shape = len(x), max(1, int(words.max()) + 1)
     with evaluating(model), torch.no_grad():
-        z = model.embed(x)
+        z, loss = model.embed(x), CrossEntropy()
         losses = loss(model.head(z), y)
         s, u = z.new_zeros(shape), losses.new_zeros(shape)
         size = rows_within(memory, model, model.embed, x, "embedding")
