@@ -145,6 +145,10 @@ def line(value: Any) -> str:
     return "" if isinstance(value, str) and not set("\n\r\t") & set(value) else "a text on one line"
 
 
+def switch(value: Any) -> str:
+    return "" if isinstance(value, bool) else "true or false"
+
+
 def text(value: Any) -> str:
     return "" if isinstance(value, str) else "a text"
 
@@ -170,7 +174,7 @@ _RECORD = Fields(
     | {"peak_memory": whole, "versions": Named(text), "origins": Named(text), "damaged": Named(text)}
     | dict.fromkeys(("commit", "version_of_poise", "device", "engine", "started", "finished"), text),
 )
-_COLUMN = Fields({"name": word, "of": [word]}, {"classes": [whole], "errors": [above_zero]})
+_COLUMN = Fields({"name": word, "of": [word]}, {"classes": [whole], "errors": [above_zero], "worst": switch})
 _EXPERIMENT = Fields(
     {"name": word, "columns": [_COLUMN], "methods": [word]},
     {"title": line, "groups": [[word]], "details": Named([_COLUMN]), "overlaps": Named([word])}
