@@ -47,6 +47,38 @@ def test_the_numbers_are_those_of_a_plain_loop() -> None:
             assert result.accuracy[name][severity] == (guesses == LABELS).double().mean()
 
 
+def test_classes_and_pairs_are_those_of_a_plain_loop() -> None:
+    model, inverted = Threshold(), 255 - IMAGES
+    few = {"corruptions": ["fog", "contrast"], "severities": [2, 5], "seed": 3}
+    result = evaluate(model, (IMAGES, LABELS), rare=[1], twins=(inverted, 1 - LABELS), batch_size=7, **few)
+    model.eval()
+    right = {"own": [], "twin": []}
+    for name in few["corruptions"]:
+        for severity in few["severities"]:
+            for images, labels, kind in ((IMAGES, LABELS, "own"), (inverted, 1 - LABELS, "twin")):
+                with torch.no_grad():
+                    right[kind].append(model(corrupt(images, name, severity, seed=3) / 255).argmax(1) == labels)
+    own, twin = torch.stack(right["own"]), torch.stack(right["twin"])
+    for label in (0, 1):
+        assert result.classes[label] == pytest.approx((1.0, float(own[:, label == LABELS].float().mean())))
+    assert result.pairs[1] == pytest.approx(float((own & twin).float().mean()))
+    assert result.halves()["rare classes"] == result.classes[1]
+    assert result.halves()["worst class"][1] == min(noisy for _, noisy in result.classes.values())
+    assert "pairs, corrupted" in str(result) and result.as_dict()["halves"]["pairs"] == list(result.pairs)
+
+
+def test_rare_classes_and_twins_that_cannot_be_are_refused() -> None:
+    call = {"corruptions": ["fog"], "severities": [1]}
+    with pytest.raises(ValueError, match=r"rare=\(2,\): no label is 2"):
+        evaluate(Threshold(), (IMAGES, LABELS), rare=[2], **call)
+    with pytest.raises(ValueError, match="twins must have one image for each of the 40 images, got 39"):
+        evaluate(Threshold(), (IMAGES, LABELS), twins=(IMAGES[1:], LABELS[1:]), **call)
+    with pytest.raises(ValueError, match="twins need data as a pair of tensors"):
+        evaluate(Threshold(), "cifar10-c", twins=(IMAGES, LABELS), source="generated", **call)
+    with pytest.raises(TypeError, match="twins must be a pair of tensors"):
+        evaluate(Threshold(), (IMAGES, LABELS), twins=IMAGES, **call)
+
+
 def test_measuring_changes_nothing() -> None:
     model = Threshold()
     model.drop.eval()

@@ -1133,6 +1133,13 @@ def _robustness() -> list[Recipe]:
         "device": Slot(("None", "'cpu'"), ("'gpu'", "3.5", "'cuda:99'"), ("object()",)),
         "source": choice("auto", "generated"),
         "progress": Slot(("None", "lambda *a: None"), ("True", "'bar'", "3"), ("object()",)),
+        "rare": Slot(("()", "data[1][:1].tolist()"), ("[99]", "0", "[-1]", "['cat']", "'0'", "None"), ("object()",)),
+        "twins": Slot(
+            ("None", "(data[0].flip(0), data[1])"),
+            ("data[0]", "(data[0][:0], data[1][:0])", "(data[0], data[1][:-1])", "'cifar10-c'", "3"),
+            ("object()",),
+            ("labels", "images"),
+        ),
     }
     options = ", ".join(f"{each}={each}" for each in settings)
     robust = "poise.Robustness('given', 4, 'generated', 0.5, {'fog': {1: 0.5, 2: 0.25}, 'snow': {1: 1.0}})"

@@ -1,5 +1,8 @@
 """Robustness: a classifier's accuracy under every corruption and severity, and the averages of these scores.
 
+Beside the mean over examples it has the other half: the accuracy of each class, of rare ones and of the worst, and of
+pairs of twins, clean and as a mean over what was measured.
+
 Groups contain the standard corruptions only. "All" is named by its size: over the 15 standard ones, or over the 19.
 
 Axes: N images, H rows, W columns, L classes.
@@ -7,9 +10,9 @@ Axes: N images, H rows, W columns, L classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
@@ -27,7 +30,10 @@ from poise.errors import DataNotFound
 class Robustness:
     """Accuracies in [0, 1] on clean images, and per corruption and severity; `print` shows the table.
 
-    source  the origin of the corrupted images.
+    source   the origin of the corrupted images.
+    classes  {label: (clean, corrupted)}, the accuracy of each class; corrupted is the mean over all that was measured.
+    rare     the classes that count as rare.
+    pairs    the share of pairs of twins of which both are right, (clean, corrupted); None without twins.
     """
 
     data: str
@@ -35,6 +41,20 @@ class Robustness:
     source: str
     clean: float
     accuracy: dict[str, dict[int, float]]
+    classes: dict[int, tuple[float, float]] = field(default_factory=dict)
+    rare: tuple[int, ...] = ()
+    pairs: tuple[float, float] | None = None
+
+    def halves(self) -> dict[str, tuple[float, float]]:
+        """What a mean over examples hides, (clean, corrupted): rare classes, the worst class, and pairs."""
+        found: dict[str, tuple[float, float]] = {}
+        shown = [self.classes[label] for label in self.rare if label in self.classes]
+        if shown:
+            found["rare classes"] = (fmean(clean for clean, _ in shown), fmean(noisy for _, noisy in shown))
+        if self.classes:
+            each = self.classes.values()
+            found["worst class"] = (min(clean for clean, _ in each), min(noisy for _, noisy in each))
+        return found | ({} if self.pairs is None else {"pairs": self.pairs})
 
     def of(self, name: str) -> float:
         """The mean of a corruption over its severities."""
@@ -66,6 +86,9 @@ class Robustness:
             "clean": self.clean,
             "accuracy": {name: {str(s): value for s, value in row.items()} for name, row in self.accuracy.items()},
             "averages": self.averages(),
+            "classes": {str(label): list(both) for label, both in self.classes.items()},
+            "rare": list(self.rare),
+            "halves": {name: list(both) for name, both in self.halves().items()},
         }
 
     def __str__(self) -> str:
@@ -75,7 +98,11 @@ class Robustness:
         for name, row in self.accuracy.items():
             cells = "".join(f"{row[severity]:8.4f}" if severity in row else f"{'':8}" for severity in severities)
             lines.append(f"{name:<18}{cells}{self.of(name):8.4f}")
-        lines += [f"{name:<18}{'':{8 * len(severities)}}{value:8.4f}" for name, value in self.averages().items()]
+        gap = 8 * len(severities)
+        lines += [f"{name:<18}{'':{gap}}{value:8.4f}" for name, value in self.averages().items()]
+        for name, (clean, noisy) in self.halves().items():
+            lines += [f"{name + ', clean':<26}{'':{max(gap - 8, 0)}}{clean:8.4f}"]
+            lines += [f"{name + ', corrupted':<26}{'':{max(gap - 8, 0)}}{noisy:8.4f}"]
         return "\n".join(lines)
 
 
@@ -100,6 +127,8 @@ def evaluate(
     device: torch.device | str | None = None,
     source: str = "auto",
     progress: Progress | None = None,
+    rare: Iterable[int] = (),
+    twins: tuple[Tensor, Tensor] | None = None,
 ) -> Robustness:
     """Accuracy on clean images and under each corruption and severity.
 
@@ -111,28 +140,56 @@ def evaluate(
     source    "generated" by `poise.corrupt`, "official" for the published files in the cache, or "auto": those files
               if they exist. The result names the source. Profile, seed, libraries and jpeg do not apply to them.
     progress  called with the corruption, the number of completed settings, and their total.
+    rare      the classes whose mean accuracy to show apart.
+    twins     images and labels like those of a pair `data`, row by row: the same image with the detail changed that
+              decides its class. A pair counts if both are right.
     """
+    _check_call(model, progress, corruptions=corruptions, severities=severities, rare=rare)
+    making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, libraries, jpeg)
+    require_choice("source", source, "auto", "generated", "official")
+    require_whole("batch_size", batch_size, least=1)
+    place = _device_of(model) if device is None else as_device(device)
+    test = _find(data, limit, source).to(place)
+    rare = _known(rare, test.labels)
+    tests = [test, *([] if twins is None else [_partner(twins, data, limit).to(place)])]
+    shows = [_corrupted(each, making, profile) for each in tests]
+    mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
+    clean, noisy = _Tally(), _Tally()
+    with mode, torch.inference_mode():
+        clean.add(*[(_right(model, each.images, each.labels, batch_size), each.labels) for each in tests])
+        accuracy = _measured(model, shows, making, batch_size, progress, noisy)
+    classes = {label: (clean.of(label), noisy.of(label)) for label in clean.labels() if label in noisy.labels()}
+    pairs = None if twins is None else (clean.pairs(), noisy.pairs())
+    origin = test.origin(making)
+    return Robustness(test.name, len(test.labels), origin, clean.accuracy(), accuracy, classes, rare, pairs)
+
+
+def _check_call(model: Any, progress: Any, **several: Any) -> None:
     if isinstance(model, type) or not callable(model):
         raise TypeError(f"model={model!r} must be a module or a function from images to logits")
     if progress is not None:
         require_part("progress", progress)
-    for name, several in (("corruptions", corruptions), ("severities", severities)):
-        require_several(name, several)
-    making = Making(_unique(corruptions), _unique(severities), profile or "cifar", seed, libraries, jpeg)
-    require_choice("source", source, "auto", "generated", "official")
-    require_whole("batch_size", batch_size, least=1)
-    test = _find(data, limit, source).to(_device_of(model) if device is None else as_device(device))
-    show = _corrupted(test, making, profile)
+    for name, values in several.items():
+        require_several(name, values)
+
+
+def _measured(
+    model: Model,
+    shows: Sequence[Show],
+    making: Making,
+    batch_size: int,
+    progress: Progress | None,
+    tally: _Tally,
+) -> dict[str, dict[int, float]]:
+    """The accuracy under each corruption and severity of the first of `shows`; the tally adds up all of them."""
     wanted = [(name, severity) for name in making.corruptions for severity in making.severities]
     accuracy: dict[str, dict[int, float]] = {name: {} for name in making.corruptions}
-    mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
-    with mode, torch.inference_mode():
-        clean = _accuracy(model, test.images, test.labels, batch_size)
-        for done, (name, severity) in enumerate(wanted):
-            if progress is not None:
-                progress(name, done, len(wanted))
-            accuracy[name][severity] = _accuracy(model, *show(name, severity), batch_size)
-    return Robustness(test.name, len(test.labels), test.origin(making), clean, accuracy)
+    for done, (name, severity) in enumerate(wanted):
+        if progress is not None:
+            progress(name, done, len(wanted))
+        shown = [show(name, severity) for show in shows]
+        accuracy[name][severity] = tally.add(*[(_right(model, *each, batch_size), each[1]) for each in shown])
+    return accuracy
 
 
 def show_corrupted(data: str, limit: int | None, device: torch.device, source: str = "auto") -> tuple[Show, str]:
@@ -140,6 +197,50 @@ def show_corrupted(data: str, limit: int | None, device: torch.device, source: s
     require_choice("source", source, "auto", "generated", "official")
     test = _find(data, limit, source).to(device)
     return _corrupted(test, Making(), None), test.origin(Making())
+
+
+class _Tally:
+    """Counts of right answers and of examples by class, and of pairs, summed over conditions."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, list[int]] = {}
+        self._pairs = [0, 0]
+
+    def add(self, shown: tuple[Tensor, Tensor], twins: tuple[Tensor, Tensor] | None = None) -> float:
+        """Add a condition: right [N] and labels [N], and those of the twins; returns its accuracy."""
+        right, labels = shown
+        totals = labels.long().bincount().tolist()
+        correct = labels[right].long().bincount(minlength=len(totals)).tolist()
+        for label, (own, total) in enumerate(zip(correct, totals, strict=True)):
+            if total:
+                held = self._counts.setdefault(label, [0, 0])
+                held[0], held[1] = held[0] + own, held[1] + total
+        if twins is not None:
+            self._pairs[0] += int((right & twins[0]).sum())
+            self._pairs[1] += len(right)
+        return int(right.sum()) / len(right)
+
+    def labels(self) -> list[int]:
+        return sorted(self._counts)
+
+    def of(self, label: int) -> float:
+        """The accuracy of a class."""
+        return self._counts[label][0] / self._counts[label][1]
+
+    def accuracy(self) -> float:
+        return sum(own for own, _ in self._counts.values()) / sum(total for _, total in self._counts.values())
+
+    def pairs(self) -> float:
+        return self._pairs[0] / self._pairs[1]
+
+
+def _known(rare: Iterable[int], labels: Tensor) -> tuple[int, ...]:
+    chosen, known = _unique(rare), set(labels.tolist())
+    for label in chosen:
+        require_whole("rare", label, least=0)
+        if label not in known:
+            raise ValueError(f"rare={chosen}: no label is {label}")
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -210,17 +311,28 @@ def _find(data: str | tuple[Tensor, Tensor], limit: int | None, source: str) -> 
     return _Test(data, *clean, published)
 
 
-def _pair(data: Any) -> tuple[Tensor, Tensor]:
+def _partner(twins: Any, data: Any, limit: int | None) -> _Test:
+    """The twins of a pair of tensors, as many as there are images."""
+    if isinstance(data, str):
+        raise ValueError("twins need data as a pair of tensors: images and labels")
+    images, labels = _pair(twins, "twins")
+    if len(labels) != len(data[1]):
+        raise ValueError(f"twins must have one image for each of the {len(data[1])} images, got {len(labels)}")
+    return _Test("twins", images[:limit], labels[:limit])
+
+
+def _pair(data: Any, name: str = "data") -> tuple[Tensor, Tensor]:
     if not isinstance(data, tuple | list) or len(data) != 2 or not all(isinstance(part, Tensor) for part in data):
         got = ", ".join(type(part).__name__ for part in data) if isinstance(data, tuple | list) else type(data).__name__
-        raise TypeError(f"data must be a name, or a pair of tensors: images and labels (torch.as_tensor); got {got}")
+        kinds = "a name, or a pair of tensors" if name == "data" else "a pair of tensors"
+        raise TypeError(f"{name} must be {kinds}: images and labels (torch.as_tensor); got {got}")
     images, labels = data
     if images.dim() != 4 or images.shape[1] != 3 or not (images.dtype == torch.uint8 or images.is_floating_point()):
         raise ValueError(
             f"images must be uint8 or floats in [0, 1] [N, 3, H, W], got {images.dtype} {list(images.shape)}"
         )
     if not len(images):
-        raise ValueError("data has no images: pass at least one")
+        raise ValueError(f"{name} has no images: pass at least one")
     require_range(images)
     if labels.dim() != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
         raise ValueError(f"labels must be whole numbers [N], got {labels.dtype} {list(labels.shape)}")
@@ -229,15 +341,16 @@ def _pair(data: Any) -> tuple[Tensor, Tensor]:
     return images, labels
 
 
-def _accuracy(model: Model, images: Tensor, labels: Tensor, batch_size: int) -> float:
-    right = torch.zeros((), dtype=torch.int64, device=labels.device)
+def _right(model: Model, images: Tensor, labels: Tensor, batch_size: int) -> Tensor:
+    """[N] whether the model is right."""
+    right = []
     for start in range(0, len(labels), batch_size):
         x, y = images[start : start + batch_size], labels[start : start + batch_size]
         logits = _logits(model, x.float() / 255 if x.dtype == torch.uint8 else x)
         if start == 0:
             _require_classes(logits, labels)
-        right += (logits.argmax(1) == y).sum()
-    return int(right) / max(len(labels), 1)
+        right.append(logits.argmax(1) == y)
+    return torch.cat(right)
 
 
 def _require_classes(logits: Tensor, labels: Tensor) -> None:
