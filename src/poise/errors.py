@@ -8,7 +8,7 @@ DataError
 TrainingError
 ├── NotFinite        a part of the loss is NaN or infinite
 └── OutOfTime        the time limit of a run is over
-AuditError           a model, data or a condition that an audit does not support
+AuditError           a model, data or a condition that an audit or an evaluation does not support
 RecordError          a file or a folder that no table can be made of
 """
 
@@ -63,7 +63,7 @@ def out_of_time(after: str) -> OutOfTime:
 
 
 class AuditError(Exception):
-    """A model, data or a condition that an audit does not support."""
+    """A model, data or a condition that an audit or an evaluation does not support."""
 
 
 class RecordError(Exception):

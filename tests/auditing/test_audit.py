@@ -12,10 +12,10 @@ from toys import BagOfWords, ConvNet, same_state, sentences, state_of
 
 import poise
 from poise.auditing.compare import compare, read_condition
-from poise.auditing.inputs.examples import batches as read
-from poise.auditing.inputs.examples import kind_of, sample_size
 from poise.auditing.verdict import confusions, in_a_cycle
 from poise.errors import RecordError
+from poise.inputs.examples import batches as read
+from poise.inputs.examples import kind_of, sample_size
 from poise.reporting.audit_page import load_audit
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import poise
-from poise.auditing.inputs.classifiers import as_classifier
-from poise.auditing.inputs.models import load_model
 from poise.errors import AuditError
+from poise.inputs.classifiers import as_classifier
+from poise.inputs.models import load_model
 
 torch.manual_seed(0)
 BODY = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten())

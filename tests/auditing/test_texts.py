@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from poise.auditing.inputs.models import from_folder
 from poise.auditing.inputs.texts import open_tokenizer
 from poise.errors import AuditError
+from poise.inputs.models import from_folder
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert", "unheard-of"])

@@ -27,9 +27,9 @@ def test_postscript_is_not_run_when_data_are_read(ghostscript) -> None:
 
 @pytest.mark.torch
 def test_postscript_among_pictures_is_not_run(ghostscript, tmp_path: Path) -> None:
-    from poise.auditing.inputs.examples import DamagedExample
-    from poise.auditing.inputs.images import _picture
     from poise.corruptions.write import PictureFiles
+    from poise.inputs.examples import DamagedExample
+    from poise.inputs.images import _picture
 
     path = tmp_path / "a.png"
     path.write_bytes(POSTSCRIPT)

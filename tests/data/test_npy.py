@@ -10,13 +10,13 @@ import pytest
 from data_sets import npy
 from deadlines import within
 
-from poise.auditing.inputs.images import open_arrays
 from poise.cli.run_corrupt import arrays
 from poise.corruptions.write import OutputError
 from poise.data.sets import cache
 from poise.data.sets.cache import map_npy, npy_from
 from poise.data.sets.layouts import read_npy
 from poise.errors import AuditError, DataError, DataMismatch
+from poise.inputs.images import open_arrays
 
 ARRAY = np.arange(60 * 16, dtype=np.uint8).reshape(60, 4, 4)
 

@@ -12,8 +12,8 @@ from miniature import EXPERIMENT, SWEEP
 from safetensors.torch import load as load_weights
 from safetensors.torch import save
 
-from poise.auditing.inputs.models import poise_model
 from poise.errors import TrainingError
+from poise.inputs.models import poise_model
 from poise.io.documents import PACK
 from poise.records.packing import pack
 from poise.records.schema import load, read_record

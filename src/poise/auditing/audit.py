@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from poise.auditing.design import PROBES, AuditPlan, AuditSettings, make_plan
-from poise.auditing.inputs.classifiers import as_classifier, precision_note
-from poise.auditing.inputs.examples import Batch, batches, kind_of, sample_size
 from poise.auditing.measure import Collected, measure
 from poise.auditing.result import Audit, Names, build_audit
 from poise.checks import require_part, require_several, require_whole
 from poise.classifier import Classifier, check_batch, evaluating
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
 from poise.features.utility import Utility
+from poise.inputs.classifiers import as_classifier, precision_note
+from poise.inputs.examples import Batch, batches, kind_of, sample_size
 from poise.models.heads import known_head
 
 Progress = Callable[[str, int, int], None]

@@ -32,11 +32,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from poise.auditing.design import AuditPlan, Step
-from poise.auditing.inputs.examples import Batch
 from poise.classifier import Classifier, evaluating
 from poise.corruptions.corrupt import Making
 from poise.features.sensitivity import JacobianSensitivity, correlation, overlap, ranks, spearman
 from poise.features.utility import rows_within
+from poise.inputs.examples import Batch
 from poise.tokens import Input, Tokens, device_of, shape_of, valid_features
 
 SIDES = ("near", "far", "random")

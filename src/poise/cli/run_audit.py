@@ -15,7 +15,6 @@ import typer
 from poise.auditing.audit import audit
 from poise.auditing.compare import Comparison, Condition, compare, read_condition, require_measured
 from poise.auditing.design import corruption_problem, select_corruptions
-from poise.auditing.inputs.examples import is_text
 from poise.auditing.inputs.fitting import (
     AuditData,
     AuditedModel,
@@ -25,7 +24,6 @@ from poise.auditing.inputs.fitting import (
     read_lines,
     require_valid,
 )
-from poise.auditing.inputs.models import describe_exception, is_from_user_code, with_options
 from poise.auditing.inputs.texts import with_sentences
 from poise.auditing.result import Audit
 from poise.auditing.statistics.numbers import number_names
@@ -36,6 +34,8 @@ from poise.cli.stopping import INTERRUPTED, exit_on_ctrl_c
 from poise.errors import AuditError, RecordError
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
+from poise.inputs.examples import is_text
+from poise.inputs.models import describe_exception, is_from_user_code, with_options
 from poise.io.files import is_part, require_writable, sweep
 from poise.reporting.audit_page import load_audit
 

@@ -1,1 +1,1 @@
-"""Inputs of an audit: models, weights, images, tables and text."""
+"""Inputs of an audit beside models and images: text, and the fit of models and data."""

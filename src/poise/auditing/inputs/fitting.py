@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from poise.auditing.design import PROBES
-from poise.auditing.inputs.classifiers import Unscaled
-from poise.auditing.inputs.examples import AuditExamples, Batch, is_text, kind_of, sample_size
-from poise.auditing.inputs.images import open_pictures
-from poise.auditing.inputs.models import Loaded, load_model, normalization, with_options
 from poise.auditing.inputs.texts import Texts, Tokenizer, open_texts, open_tokenizer
 from poise.auditing.result import Names
 from poise.errors import AuditError
+from poise.inputs.classifiers import Unscaled
+from poise.inputs.examples import AuditExamples, Batch, is_text, kind_of, sample_size
+from poise.inputs.images import open_pictures
+from poise.inputs.models import Loaded, load_model, normalization, with_options
 from poise.io.files import regular
 from poise.tokens import Tokens, shape_of
 

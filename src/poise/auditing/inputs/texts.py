@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 import torch
 
-from poise.auditing.inputs.examples import SETS, Batch, Columns, read_rows
-from poise.auditing.inputs.models import load_transformers
 from poise.auditing.result import Audit
 from poise.checks import install
 from poise.classifier import Classifier, evaluating
@@ -21,6 +19,8 @@ from poise.data.sets.cache import path_of
 from poise.errors import AuditError
 from poise.features.sensitivity import RemovalSensitivity, spearman
 from poise.features.utility import RemovalUtility
+from poise.inputs.examples import SETS, Batch, Columns, read_rows
+from poise.inputs.models import load_transformers
 from poise.tokens import Tokens
 
 _TEXT, _LABEL = ("text", "sentence", "content", "review"), ("label", "labels", "class", "target")

@@ -1,4 +1,4 @@
-"""Images and tables of an audit: data sets of the cache, folders of class folders, and .npz or .npy files.
+"""Images and tables: data sets of the cache, folders of class folders, and .npz or .npy files.
 
 An .npz contains x and y, and optionally columns, utility and feature names; an .npy has its labels in another .npy.
 
@@ -21,12 +21,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from poise.auditing.inputs.examples import AuditExamples, Columns, DamagedExample, read_rows
 from poise.data.sets.cache import load, map_npy
 from poise.data.sets.catalogue import CLASS_NAMES
 from poise.data.sets.folders import in_class_folders
 from poise.data.synthetic_mnist import SyntheticMNIST
 from poise.errors import AuditError, DataNotFound
+from poise.inputs.examples import AuditExamples, Columns, DamagedExample, read_rows
 from poise.io.decoding import as_rgb, open_picture
 from poise.io.files import regular
 

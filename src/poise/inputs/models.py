@@ -1,4 +1,4 @@
-"""Models of an audit: from torchvision or timm, a Hugging Face folder, the user's code, or a Poise checkpoint.
+"""Models that a user names: of torchvision or timm, a Hugging Face folder, own code, or a Poise checkpoint.
 
     torchvision:resnet50, timm:resnet50, resnet50    with --weights FILE
     path/to/folder                                   config.json of Hugging Face, or checkpoint-*.safetensors of Poise
@@ -29,9 +29,9 @@ from zipfile import BadZipFile, ZipFile
 import torch
 from torch import Tensor, nn
 
-from poise.auditing.inputs.classifiers import Normalized, as_classifier, precision_note
 from poise.checks import install
 from poise.errors import AuditError
+from poise.inputs.classifiers import Normalized, as_classifier, precision_note
 from poise.io.documents import is_proved, text_of
 from poise.models.resnet import IMAGENET_MEAN, IMAGENET_STD
 from poise.models.saved import NETWORKS, network_in
@@ -45,7 +45,7 @@ _NORMALIZATIONS: dict[str, MeanStd | None] = {
     "imagenet": (IMAGENET_MEAN, IMAGENET_STD),
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
-_NOT_THE_USERS = (Path(__file__).parents[2], Path(get_path("stdlib")))
+_NOT_THE_USERS = (Path(__file__).parents[1], Path(get_path("stdlib")))
 _FOLDERS: set[Path] = set()  # folders of the user's files that were imported
 
 

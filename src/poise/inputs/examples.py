@@ -1,4 +1,4 @@
-"""Labelled examples of an audit: batches of a loader, data sets read on demand, and tables of text.
+"""Labelled examples: batches of a loader, data sets read on demand, and tables of text.
 
 Batches are (x, y), (x, y, columns), or dicts in the style of Hugging Face. Tables of text are TSV and CSV files with a
 header, or JSONL files with one object per line.
