@@ -12,7 +12,7 @@ LIGHT := tests/reporting tests/records tests/cli/test_pack.py tests/cli/test_res
 	tests/recipes/test_alignment.py tests/test_cli.py tests/test_extras.py tests/test_layers.py \
 	tests/test_pages.py tests/test_public_names.py tests/test_pythons.py tests/test_readme.py tests/test_results_list.py \
 	$(addprefix tests/data/test_,$(addsuffix .py,archives bombs classes download folders hostile_folders \
-	hostile_server interrupt layouts noise packages places safety sources stream))
+	hostile_server interrupt layouts packages pixel_noise places safety sources stream))
 LIGHT_PACKAGES := "filelock>=4.2" "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "jinja2>=3.1" \
 	"pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100"
 

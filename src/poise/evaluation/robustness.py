@@ -149,9 +149,10 @@ def evaluate(
     require_choice("source", source, "auto", "generated", "official")
     require_whole("batch_size", batch_size, least=1)
     place = _device_of(model) if device is None else as_device(device)
+    partners = [] if twins is None else [_partner(twins, data, limit).to(place)]
     test = _find(data, limit, source).to(place)
     rare = _known(rare, test.labels)
-    tests = [test, *([] if twins is None else [_partner(twins, data, limit).to(place)])]
+    tests = [test, *partners]
     shows = [_corrupted(each, making, profile) for each in tests]
     mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
     clean, noisy = _Tally(), _Tally()
@@ -315,9 +316,9 @@ def _partner(twins: Any, data: Any, limit: int | None) -> _Test:
     """The twins of a pair of tensors, as many as there are images."""
     if isinstance(data, str):
         raise ValueError("twins need data as a pair of tensors: images and labels")
-    images, labels = _pair(twins, "twins")
-    if len(labels) != len(data[1]):
-        raise ValueError(f"twins must have one image for each of the {len(data[1])} images, got {len(labels)}")
+    (images, labels), (_, known) = _pair(twins, "twins"), _pair(data)
+    if len(labels) != len(known):
+        raise ValueError(f"twins must have one image for each of the {len(known)} images, got {len(labels)}")
     return _Test("twins", images[:limit], labels[:limit])
 
 
