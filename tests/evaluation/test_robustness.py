@@ -199,6 +199,7 @@ def test_iterators_are_used_up_once() -> None:
         ({"batch_size": 0}, ValueError, "batch_size=0 must be a whole number of 1 or more"),
         ({"limit": 0}, ValueError, "limit=0 must be a whole number of 1 or more"),
         ({"limit": -1}, ValueError, "limit=-1 must be a whole number of 1 or more"),
+        ({"limit": "3", "twins": (IMAGES, LABELS)}, ValueError, "limit='3' must be a whole number of 1 or more"),
         ({"severities": []}, ValueError, "corruptions and severities must have at least one"),
         ({"corruptions": iter(())}, ValueError, "corruptions and severities must have at least one"),
         ({"severities": [2.0]}, ValueError, "severity=2.0 must be 1, 2, 3, 4 or 5"),

@@ -149,10 +149,9 @@ def evaluate(
     require_choice("source", source, "auto", "generated", "official")
     require_whole("batch_size", batch_size, least=1)
     place = _device_of(model) if device is None else as_device(device)
-    partners = [] if twins is None else [_partner(twins, data, limit).to(place)]
-    test = _find(data, limit, source).to(place)
+    tests = [each.to(place) for each in _tests(data, twins, limit, source)]
+    test = tests[0]
     rare = _known(rare, test.labels)
-    tests = [test, *partners]
     shows = [_corrupted(each, making, profile) for each in tests]
     mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
     clean, noisy = _Tally(), _Tally()
@@ -196,7 +195,7 @@ def _measured(
 def show_corrupted(data: str, limit: int | None, device: torch.device, source: str = "auto") -> tuple[Show, str]:
     """The function that `evaluate` gets its images from, (corruption, severity) → images and labels; and its source."""
     require_choice("source", source, "auto", "generated", "official")
-    test = _find(data, limit, source).to(device)
+    test = _tests(data, None, limit, source)[0].to(device)
     return _corrupted(test, Making(), None), test.origin(Making())
 
 
@@ -286,9 +285,15 @@ def _moved(pair: tuple[Tensor, Tensor], device: torch.device) -> tuple[Tensor, T
     return pair[0].to(device), pair[1].to(device)
 
 
-def _find(data: str | tuple[Tensor, Tensor], limit: int | None, source: str) -> _Test:
+def _tests(data: Any, twins: Any, limit: int | None, source: str) -> list[_Test]:
+    """The test images, and their twins if there are any, which are checked before a named data set is read."""
     if limit is not None:
         require_whole("limit", limit, least=1)
+    partners = [] if twins is None else [_partner(twins, data, limit)]
+    return [_find(data, limit, source), *partners]
+
+
+def _find(data: str | tuple[Tensor, Tensor], limit: int | None, source: str) -> _Test:
     if not isinstance(data, str):
         images, labels = _pair(data)
         if source == "official":
