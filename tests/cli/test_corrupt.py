@@ -186,9 +186,9 @@ def test_a_sheet_of_no_pictures(array: np.ndarray, got: str, profile: tuple[str,
 
 
 def test_a_failed_sheet_leaves_no_file(tmp_path: Path, monkeypatch) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((1, 63, 63, 3), np.uint8))
+    np.save(tmp_path / "x.npy", np.zeros((1, 63, 15, 3), np.uint8))
     for words, sentence in (
-        (("--sheet", tmp_path / "s.png"), "images must be at most 62 x 104 pixels for frost"),
+        (("--sheet", tmp_path / "s.png"), "images must have at least 16 x 16 pixels"),
         (("--sheet", tmp_path / "s.png", "--image", 1), "--image 1 is out of range"),
     ):
         assert sentence in str(poise(monkeypatch, tmp_path / "x.npy", "--profile", "cifar", *words))

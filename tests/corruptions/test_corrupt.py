@@ -11,6 +11,7 @@ from poise.corruptions.corrupt import _parts
 from poise.corruptions.draws import Random
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.protocols import CORRUPTIONS, EXTRA, GROUPS, SEVERITIES, STANDARD
+from poise.corruptions.weather import pictures, scale_for
 
 IMAGES = synthetic_images(32, 6)
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
@@ -148,18 +149,24 @@ def test_wrong_kinds_are_named() -> None:
         corrupt(IMAGES.numpy(), "fog", 3)
 
 
-def test_frost_says_how_far_it_reaches() -> None:
-    with pytest.raises(ValueError, match="at most 62 x 104 pixels for frost in this profile, got 63 x 63"):
-        corrupt(torch.zeros(1, 3, 63, 63, dtype=torch.uint8), "frost", 1, "cifar")
-    corrupt(torch.zeros(1, 3, 62, 62, dtype=torch.uint8), "frost", 1, "cifar")
+@pytest.mark.parametrize(("height", "width"), [(63, 63), (62, 105), (40, 700), (900, 20)])
+def test_frost_covers_images_larger_than_its_photographs(height: int, width: int) -> None:
+    made = corrupt(torch.zeros(8, 3, height, width, dtype=torch.uint8), "frost", 5, "cifar")
+    assert all(len(image.unique()) > 20 for image in made)  # on black the photograph alone is left
+    assert made[:, :, -1].float().std() > 1 and made[..., -1].float().std() > 1
+
+
+def test_frost_enlarges_its_photographs_only_if_it_must() -> None:
+    assert scale_for(0.2, 62, 104) == 0.2 and scale_for(0.3, 93, 157) == 0.3 and scale_for(1, 314, 526) == 1
+    for height, width in ((63, 20), (20, 105), (400, 400)):
+        sizes = [picture.shape[1:] for picture in pictures(scale_for(0.2, height, width))]
+        assert all(high > height and wide > width for high, wide in sizes)
+        assert min(high - height for high, _ in sizes) == 1 or min(wide - width for _, wide in sizes) == 1
 
 
 def test_a_size_can_be_asked_for_beforehand() -> None:
-    with pytest.raises(ValueError, match="at most 62 x 104 pixels for frost in this profile, got 62 x 105"):
-        Corruption("frost").require_size(62, 105)
     with pytest.raises(ValueError, match="at least 16 x 16 pixels, got 300 x 15"):
         Corruption("fog").require_size(300, 15)
-    Corruption("frost").require_size(62, 104)
     Corruption("fog").require_size(300, 16)
 
 

@@ -221,11 +221,6 @@ def test_iterators_are_used_up_once() -> None:
         ),
         ({"data": (IMAGES[..., :15, :], LABELS), "profile": "cifar"}, ValueError, "at least 16 x 16 pixels"),
         ({"data": (IMAGES[..., :20], LABELS)}, ValueError, "no profile exists for 32 x 20 pixels"),
-        (
-            {"data": (IMAGES.repeat(1, 1, 2, 2), LABELS), "profile": "cifar", "corruptions": ["fog", "frost"]},
-            ValueError,
-            "at most 62 x 104 pixels for frost in this profile, got 64 x 64",
-        ),
     ],
 )
 def test_nothing_is_measured_for_a_wrong_call(change: dict, error: type[Exception], sentence: str) -> None:

@@ -24,7 +24,7 @@ from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.pixels import divided
 from poise.corruptions.profiles import PROFILES, Setting
 from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
-from poise.corruptions.weather import Frost, Snow
+from poise.corruptions.weather import Snow
 from poise.io.decoding import as_rgb
 
 _SIDES = {32: "cifar", 64: "tiny", 224: "imagenet"}
@@ -60,11 +60,8 @@ class Corruption:
         return setting if self.libraries == "2018" else _today(setting)
 
     def require_size(self, height: int, width: int) -> None:
-        """ValueError for images that are too small, or larger than the frost photographs."""
+        """ValueError for images that are too small."""
         _require_smallest(height, width)
-        setting = self.at(SEVERITIES[0])
-        if isinstance(setting, Frost):
-            setting.require_size(height, width)
 
     def draw(self, random: Random, images: Tensor, severity: int) -> tuple[Tensor, ...]:
         """All random numbers for these images, bytes [B, 3, H, W]."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import lzma
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from importlib.resources import files
 
 import torch
@@ -22,7 +22,13 @@ from poise.corruptions.pixels import as_bytes, unit
 _SIZES = ((600, 900), (315, 560), (350, 527), (495, 660))
 
 
-@cache
+def scale_for(scale: float, height: int, width: int) -> float:
+    """The scale, or a larger one at which the smallest photograph is larger than the images."""
+    least = [min(sides) for sides in zip(*_SIZES, strict=True)]
+    return max(scale, (height + 1) / least[0], (width + 1) / least[1])
+
+
+@lru_cache(maxsize=8)
 def pictures(scale: float) -> tuple[Tensor, ...]:
     """The five photographs that may be drawn, scaled, uint8 [3, H, W] each."""
     first, second, fourth, fifth = (picture if scale == 1 else _resize(picture, scale) for picture in _unpack())
@@ -57,7 +63,7 @@ def _weights(size: int, small: int, scale: float) -> tuple[Tensor, Tensor, Tenso
     """For each output pixel the two input pixels around it, and their weights."""
     place = ((torch.arange(small, dtype=torch.float64) + 0.5) / scale - 0.5).float()
     first = place.floor().clamp(0, size - 2)
-    weight = place - first
+    weight = (place - first).clamp(0, 1)
     before, after = (part.mul(2048).round().int() for part in (1 - weight, weight))
     return first.long(), first.long() + 1, before, after
 
@@ -91,26 +97,17 @@ class Snow:
 
 @dataclass(frozen=True)
 class Frost:
-    """The image under a crop of a photograph of frost; `scale` is that of the photographs."""
+    """The image under a crop of a photograph of frost; `scale` is that of the photographs, larger for large images."""
 
     image: float
     frost: float
     scale: float
 
-    def require_size(self, height: int, width: int) -> None:
-        """ValueError unless the smallest photograph is larger than this."""
-        most = [min(sides) - 1 for sides in zip(*(p.shape[1:] for p in pictures(self.scale)), strict=True)]
-        if height > most[0] or width > most[1]:
-            raise ValueError(
-                f"images must be at most {most[0]} x {most[1]} pixels for frost in this profile, got {height} x {width}"
-            )
-
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor]:
         """The index of one of five photographs, and where the crop starts [B, 2]; the last possible position is never
         drawn.
         """
-        self.require_size(*images.shape[2:])
-        sizes = torch.tensor([picture.shape[1:] for picture in pictures(self.scale)], device=images.device)
+        sizes = torch.tensor([picture.shape[1:] for picture in self._pictures(images)], device=images.device)
         size = torch.tensor(images.shape[2:], device=images.device)
         which = random.integers(0, len(sizes))
         return which, (random.uniform(2) * (sizes[which] - size)).long()
@@ -120,12 +117,15 @@ class Frost:
         rows = start[:, :1] + torch.arange(height, device=images.device)
         columns = start[:, 1:] + torch.arange(width, device=images.device)
         result = torch.empty_like(images)
-        for number, picture in enumerate(pictures(self.scale)):
+        for number, picture in enumerate(self._pictures(images)):
             chosen = (which == number).nonzero()[:, 0]
             piece = picture.to(images.device)[:, rows[chosen, :, None], columns[chosen, None]].transpose(0, 1)
             mixed = self.image * images[chosen].double() + self.frost * piece.double()
             result[chosen] = mixed.clamp_(0, 255).to(torch.uint8)
         return result
+
+    def _pictures(self, images: Tensor) -> tuple[Tensor, ...]:
+        return pictures(scale_for(self.scale, *images.shape[2:]))
 
 
 @dataclass(frozen=True)
