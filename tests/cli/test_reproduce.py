@@ -188,8 +188,10 @@ def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypat
 def test_several_experiments_are_one_json_document(tmp_path: Path, monkeypatch, capsys) -> None:
     words = ("reproduce", "noisy-cifar", "--quick", "--minutes", "0", "--device", "cpu", "--json", "--out", tmp_path)
     assert ended(monkeypatch, *words) == 0
-    said = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    said = json.loads(printed.out)
     assert [each["folder"] for each in said] == [f"{tmp_path}/noisy-cifar{n}-quick" for n in (10, 100)]
+    assert [line.partition(":")[0] for line in printed.err.splitlines()[:2]] == ["A miniature"] * 2
 
 
 EXPLODING = """

@@ -40,5 +40,8 @@ def test_records_are_of_today_s_recipes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_quick_table_beside_the_paper_s_numbers_says_so(name: str) -> None:
-    assert all("a quick look" in each.title for each in shelf.find(name, "quick") if each.paper)
+def test_a_quick_table_says_what_it_is_and_has_no_numbers_of_the_paper(name: str) -> None:
+    for quick, full in zip(shelf.find(name, "quick"), shelf.find(name), strict=True):
+        assert quick.notice.startswith("A miniature:") and quick.paper == {} and full.notice == ""
+        assert f"The full run, {full.name}, has {full.plan.epochs} epochs and {full.seeds} seeds" in quick.notice
+        assert (ROOT / quick.notice.rpartition(" ")[2]).is_file()

@@ -62,6 +62,15 @@ def test_the_page_is_well_formed_and_holds_all_experiments(tmp_path: Path) -> No
     assert targets == [f"#{each}" for each in identities] and len(set(identities)) == 2
 
 
+def test_the_page_opens_with_what_it_is_and_the_effect(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    change(folder / "experiment.json", notice="A miniature of it.")
+    html = page(load(folder))
+    places = [html.index(words) for words in ("A miniature of it.", "Effect: difference from XE", "<table>")]
+    assert places == sorted(places)
+    assert html.index("<svg") < html.index("<table>")
+
+
 def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
     (mnist(tmp_path) / "figures").mkdir()
     (tmp_path / "synthetic-mnist" / "figures" / "a.png").write_bytes(b"\x89PNG")

@@ -12,6 +12,7 @@ from poise.corruptions.protocols import ALEXNET_ERRORS, CORRUPTIONS, SEVERITIES,
 from poise.errors import RecordError
 from poise.records.columns import Column, corruption_error, seen_and_unseen
 from poise.records.schema import load
+from poise.reporting.formats import as_json, latex, markdown, text
 from poise.reporting.tables import Row, Table, tables_of
 
 NOISES = ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise")
@@ -138,11 +139,34 @@ def test_missing_methods_and_columns(tmp_path: Path) -> None:
     path = path_of(folder, "FCL", 0)
     change(path, scores={"BAL": 0.9}, classes={})
     table = tables(folder)["main"]
-    assert [line.method for line in table.rows] == ["XE", "CL+Gaussian", "FCL"]
-    assert all(cell.ours is None for cell in row(table, "CL+Gaussian").cells)
+    assert [line.method for line in table.rows] == ["XE", "FCL"]
     assert [cell.ours.seeds for cell in row(table, "FCL").cells if cell.ours] == [6, 5, 5, 5]
     assert row(table, "FCL").cells[1].bold  # what was not run is no rival
     assert noted(table, "No finished runs: CL+Gaussian")
+
+
+def test_a_method_without_runs_has_a_row_for_the_paper_s_numbers_only(tmp_path: Path) -> None:
+    folder = mnist(tmp_path, methods=("CL+Gaussian",))
+    table = tables(folder)["main"]
+    assert [line.method for line in table.rows] == ["XE", "CL+Gaussian", "FCL"]
+    assert all(cell.ours is None for cell in row(table, "XE").cells)
+
+
+def test_many_methods_without_runs_are_counted(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    facts = json.loads((folder / "experiment.json").read_text())
+    change(folder / "experiment.json", methods=[*facts["methods"], *(f"m{n}" for n in range(20))])
+    assert noted(tables(folder)["main"], "No finished runs: m0, m1,", "m10, m11 and 8 more.")
+
+
+def test_a_notice_stands_above_the_table_in_every_format_of_words(tmp_path: Path) -> None:
+    folder = mnist(tmp_path)
+    change(folder / "experiment.json", notice="A miniature of it.")
+    found = tables_of(load(folder)[0])
+    printed = text(found)
+    assert printed.index("Synthetic MNIST") < printed.index("A miniature of it.") < printed.index("seeds")
+    assert printed.count("A miniature of it.") == markdown(found).count("A miniature of it.") == 1
+    assert "A miniature of it." in latex(found) and json.loads(as_json(found))[0]["notice"] == "A miniature of it."
 
 
 def test_a_method_that_the_experiment_does_not_know_comes_last(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def reproduce(
 
     poise reproduce synthetic-mnist --device cuda --fleet
 
-    poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL
+    poise reproduce rare-digits --quick --jobs 2
 
     poise reproduce cifar-c noisy-cifar --compressed --minutes 9
 
@@ -115,6 +115,8 @@ def reproduce(
     with usage():
         length = length_of(compressed, quick)
         experiments = tuple(each for name in names for each in shelf.find(name, length))
+    if not quiet:
+        print_notices(experiments)
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
     _run(experiments, out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
@@ -231,6 +233,12 @@ def _choose_runner(runners: list[Any], fleet: bool, cluster: Any) -> Callable[[A
     if fleet:
         return lambda methods, seeds: {each: run_fleets(each, methods, seeds) for each in runners}
     return partial(run_together, runners)
+
+
+def print_notices(experiments: tuple[Any, ...]) -> None:
+    """Print what the experiments are if they are not those of the paper, such as miniatures."""
+    for notice in dict.fromkeys(each.notice for each in experiments if each.notice):
+        typer.echo(notice, err=True)
 
 
 def length_of(compressed: bool, quick: bool) -> Any:

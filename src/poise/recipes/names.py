@@ -23,6 +23,16 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "imagenet-c": ("imagenet_c", ()),
     "rare-details": ("rare_details.digits", ("rare-digits", "rare-digits-bilinear", "rare-digits-nearest")),
 }
+# The committed page about each file's results.
+_DIGITS = "docs/synthetic-mnist.md"
+PAGES = {
+    **dict.fromkeys((name for name in FILES if name.startswith("synthetic-mnist")), _DIGITS),
+    **dict.fromkeys(("noisy-cifar", "cifar-c"), "docs/cifar.md"),
+    "cifar-controls": "docs/cifar/controls.md",
+    "imagenet-c": "docs/imagenet.md",
+    "rare-details": "docs/rare-details.md",
+    "sentiment": "docs/sentiment.md",
+}
 WHOLE = {part: whole for whole, (_, parts) in FILES.items() for part in parts}
 
 # The methods of each file's experiments, for shell completion; a test compares them with those of the recipes.

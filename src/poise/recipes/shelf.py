@@ -6,15 +6,21 @@ set. The whole table and each part have a name.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from poise.checks import require_known
-from poise.recipes.names import FILES, WHOLE
+from poise.recipes.names import FILES, PAGES, WHOLE
 from poise.running.experiment import Experiment, value_of
 from poise.running.sweeps import Sweep
 
+FIRST_LOOK = (
+    "A miniature: less data and shorter training, so that it runs in minutes. Compare its rows with each other, not "
+    "with the paper. The full run, {full.name}, has {full.plan.epochs} epochs and {full.seeds} seeds; "
+    "its results: {page}"
+)
 Length: TypeAlias = Literal["full", "compressed", "quick"]
 
 
@@ -26,7 +32,14 @@ def find(name: str, length: Length = "full") -> tuple[Experiment, ...]:
     if length not in lengths:
         raise ValueError(f"{whole} has no {length} version: choose from {', '.join(lengths)}")
     found = lengths[length]
+    if length == "quick":
+        found = tuple(_as_first_look(*both, PAGES[whole]) for both in zip(found, lengths["full"], strict=True))
     return found if name in FILES else (found[FILES[whole][1].index(name)],)
+
+
+def _as_first_look(small: Experiment, full: Experiment, page: str) -> Experiment:
+    """The miniature with a notice of what it is, without the paper's numbers: its own cannot be compared with them."""
+    return replace(small, paper={}, notice=FIRST_LOOK.format(full=full, page=page))
 
 
 def find_sweep(name: str, which: str | None = None, length: Length = "full") -> tuple[str, Sweep]:

@@ -82,6 +82,7 @@ class StoredExperiment:
     class_names: tuple[str, ...] = ()
     frontier: tuple[str, ...] = ()
     reference: str = ""
+    notice: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ _EXPERIMENT = Fields(
     {"name": word, "columns": [_COLUMN], "methods": [word]},
     {"title": line, "groups": [[word]], "details": Named([_COLUMN]), "overlaps": Named([word])}
     | {"paper": Named(Named(Fields({"mean": number}, {"std": positive}))), "rare_classes": [whole]}
-    | {"class_names": [label], "frontier": [word], "reference": text},
+    | {"class_names": [label], "frontier": [word], "reference": text, "notice": line},
 )
 
 
@@ -337,6 +338,7 @@ def _experiment(content: dict[str, Any]) -> StoredExperiment:
         class_names=tuple(str(name) for name in content.get("class_names") or ()),
         frontier=tuple(content.get("frontier") or ()),
         reference=content.get("reference") or content["name"],
+        notice=content.get("notice") or "",
     )
 
 

@@ -13,6 +13,7 @@ MEANING = (
     "seeds, p < .05 after Holm's correction over the columns."
 )
 
+_NAMED = 12  # methods without runs; more would bury the other notes
 ENOUGH = 5  # with fewer seeds, a t test depends heavily on its assumption that differences are normal
 
 
@@ -58,7 +59,8 @@ def _few_seeds(results: Results) -> list[str]:
 
 def _missing(results: Results) -> list[str]:
     absent = [method for method in results.experiment.methods if method not in results.runs]
-    notes = [f"No finished runs: {_row(absent)}."] if absent else []
+    others = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+    notes = [f"No finished runs: {_row(absent[:_NAMED])}{others}."] if absent else []
     seeds = {record.seed for record in results.records}
     short = {method: sorted(seeds - set(runs)) for method, runs in results.runs.items()}
     lacking = [f"{method} (seeds {spans(missing)})" for method, missing in short.items() if missing]

@@ -29,7 +29,8 @@ def text(tables: Sequence[Table], width: int | None = None, escapes: bool = Fals
 
 def _table(table: Table, width: int | None, escapes: bool) -> str:
     differences = differences_grid(table)
-    parts = [textwrap.fill(table.title, width or 120), *_blocks(main_grid(table), 2, width, escapes)]
+    above = [textwrap.fill(line, width or 120) for line in (table.title, table.notice) if line]
+    parts = [*above, *_blocks(main_grid(table), 2, width, escapes)]
     if differences.rows:
         parts += ["Difference, 95 % interval, p after Holm", *_blocks(differences, 1, width, escapes)]
     prose = [*([table.caption.replace("Bold:", "Star:", 1)] if table.name == MAIN else []), *table.notes]
@@ -78,7 +79,7 @@ def _span(grid: Grid, number: int, sizes: list[int]) -> int:
 
 def _sizes(grid: Grid) -> list[int]:
     """The width of each column; a name above two columns may be wider than both."""
-    sizes = [max(len(name), *(len(_star(row[n])) for row in grid.rows)) for n, name in enumerate(grid.under)]
+    sizes = [max([len(name), *(len(_star(row[n])) for row in grid.rows)]) for n, name in enumerate(grid.under)]
     for number, (name, _) in enumerate(grid.head):
         sizes[_places(grid, number)[0]] += max(0, len(name) - _span(grid, number, sizes))
     return sizes
@@ -143,7 +144,8 @@ FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
 
 def _markdown(table: Table) -> str:
     differences = differences_grid(table)
-    parts = [f"### {_cell(table.title)}", _markdown_grid(main_grid(table))]
+    notice = [_cell(table.notice)] if table.notice else []
+    parts = [f"### {_cell(table.title)}", *notice, _markdown_grid(main_grid(table))]
     parts += [_cell(table.caption)] if table.name == MAIN else []
     parts += ["\n".join(f"- {_cell(note)}" for note in table.notes)] if table.notes else []
     if differences.rows:
@@ -168,7 +170,8 @@ def _latex(table: Table) -> str:
     if differences.rows:
         lines += ["", r"\medskip", "Difference, 95\\,\\% interval, p after Holm", "", r"\smallskip"]
         lines.append(_latex_grid(differences))
-    caption = _tex(" ".join([f"{table.title}.", table.caption, *table.notes]))
+    notice = [table.notice] if table.notice else []
+    caption = _tex(" ".join([f"{table.title}.", *notice, table.caption, *table.notes]))
     return "\n".join([*lines, rf"\caption{{{caption}}}", r"\end{table}"])
 
 
@@ -191,7 +194,7 @@ def _tex(words: str) -> str:
 
 
 def _object(table: Table) -> dict[str, Any]:
-    names = ("experiment", "name", "title", "caption", "notes")
+    names = ("experiment", "name", "title", "notice", "caption", "notes")
     return {**{name: getattr(table, name) for name in names}, "cells": _lines(table)}
 
 

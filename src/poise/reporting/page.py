@@ -77,7 +77,9 @@ class Chapter:
     """What the page shows about one experiment, from top to bottom."""
 
     title: str
+    notice: str
     facts: list[str]
+    effects: list[Figures]
     tables: list[ShownTable]
     comparisons: list[Figures]
     strips: list[Strip]
@@ -98,9 +100,11 @@ def chapter_of(results: Results) -> Chapter:
     order = [row.method for row in tables[0].rows if row.method in results.runs]
     return Chapter(
         title=results.experiment.title,
+        notice=results.experiment.notice,
         facts=_facts(results),
+        effects=_effects(tables[0], order),
         tables=[_shown(table) for table in tables],
-        comparisons=[*_differences(tables[0], order), *frontier_galleries(results, order)],
+        comparisons=frontier_galleries(results, order),
         strips=chosen_strips(results, order),
         measured=[
             *_corruptions(results, order),
@@ -158,13 +162,14 @@ def _stacked(row: Sequence[Mark]) -> list[Cell]:
     return cells
 
 
-def _differences(table: Table, order: Sequence[str]) -> list[Figures]:
+def _effects(table: Table, order: Sequence[str]) -> list[Figures]:
     """Differences from the first method of each group, with their intervals."""
     drawn = [figure for place in range(len(table.columns)) if (figure := plots.differences(table, place, order))]
     grid = differences_grid(table)
     sheet = Sheet([name for name, _ in grid.head], [[mark.text for mark in row] for row in grid.rows], grid.rules)
     note = "Dots: mean difference over common seeds; bars: 95 % interval, uncorrected; filled: significant."
-    return [Figures("Differences", drawn, note=note, sheet=sheet)] if drawn else []
+    firsts = listed(list(dict.fromkeys(row.against for row in table.rows if row.against)))
+    return [Figures(f"Effect: difference from {firsts}", drawn, note=note, sheet=sheet)] if drawn else []
 
 
 def _curves(results: Results, order: Sequence[str]) -> list[Figures]:

@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows, group by group."""
+    """Rows with runs or numbers of the paper, group by group."""
 
     experiment: str
     name: str
@@ -55,12 +55,14 @@ class Table:
     rows: tuple[Row, ...]
     caption: str
     notes: tuple[str, ...]
+    notice: str = ""
 
 
 def tables_of(results: Results) -> list[Table]:
     """The experiment's main table and its details, then seen and unseen corruptions, and the mCE."""
     experiment, scores = results.experiment, _scores(results)
-    tables = [_table(results, MAIN, experiment.title, experiment.columns, notes_of(results))]
+    main = _table(results, MAIN, experiment.title, experiment.columns, notes_of(results))
+    tables = [replace(main, notice=experiment.notice)]
     for number, (title, columns) in enumerate(experiment.details.items()):
         table = _table(results, f"details-{number + 1}", f"{experiment.title}: {title}", columns, ())
         known = tuple(row for row in table.rows if any(cell.ours or cell.paper for cell in row.cells))
@@ -82,7 +84,8 @@ def tables_of(results: Results) -> list[Table]:
 def _table(results: Results, name: str, title: str, columns: Sequence[Column], notes: tuple[str, ...]) -> Table:
     experiment = results.experiment
     rows = [_row(results, method, columns) for method in _methods(results)]
-    return Table(experiment.name, name, title, tuple(columns), tuple(rows), caption_of(results), notes)
+    shown = tuple(row for row in rows if row.seeds or any(cell.paper for cell in row.cells))
+    return Table(experiment.name, name, title, tuple(columns), shown, caption_of(results), notes)
 
 
 def _methods(results: Results) -> list[str]:

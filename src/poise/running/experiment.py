@@ -178,6 +178,7 @@ class Experiment:
     testing    False for a study that selects settings: it uses the task's validations and no test set.
     frontier   two columns that trade off; methods called "NAME SETTING" are then curves over them.
     reference  the errors that the mean corruption error divides by, one of `REFERENCE_ERRORS`, if any.
+    notice     a sentence above tables and pages, for example that this is a miniature.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Experiment:
     testing: bool = True
     frontier: tuple[str, ...] = ()
     reference: str = ""
+    notice: str = ""
 
     def __post_init__(self) -> None:
         require_folder_name("an experiment", self.name)
@@ -260,6 +262,7 @@ class Experiment:
             "class_names": list(self.class_names),
             **({"frontier": list(self.frontier)} if self.frontier else {}),
             **({"reference": self.reference} if self.reference else {}),
+            **({"notice": self.notice} if self.notice else {}),
         }
 
 

@@ -2,7 +2,6 @@
 
     poise data get mnist
     poise reproduce synthetic-mnist --device cuda --fleet   # 10 seeds a method, all seeds of one at once
-    poise reproduce synthetic-mnist --quick --seeds 2 --method XE --method FCL    # two cores: about three minutes
     poise sweep synthetic-mnist --name fcl --sampler tpe --trials 40
 
 Tested plain and with two kinds of noise (appendix B).
