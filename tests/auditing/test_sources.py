@@ -17,11 +17,10 @@ from safetensors.torch import save_file
 from tiny_cifar import drawn_cifar
 
 import poise
-from poise.auditing.inputs.fitting import match_classes, read_lines, sample
 from poise.auditing.inputs.texts import open_texts, open_tokenizer
 from poise.errors import AuditError
 from poise.inputs.classifiers import Unscaled
-from poise.inputs.examples import read_rows
+from poise.inputs.examples import match_classes, read_lines, read_rows, sample
 from poise.inputs.images import open_pictures
 from poise.inputs.models import Loaded, build, load_model, load_weights
 from poise.io.documents import write_proved

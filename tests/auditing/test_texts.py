@@ -11,7 +11,7 @@ import pytest
 
 from poise.auditing.inputs.texts import open_tokenizer
 from poise.errors import AuditError
-from poise.inputs.models import from_folder
+from poise.inputs.hugging_face import from_folder
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert", "unheard-of"])

@@ -21,7 +21,6 @@ from poise.auditing.inputs.fitting import (
     AuditRequest,
     load_requested,
     prepare,
-    read_lines,
     require_valid,
 )
 from poise.auditing.inputs.texts import with_sentences
@@ -34,7 +33,7 @@ from poise.cli.stopping import INTERRUPTED, exit_on_ctrl_c
 from poise.errors import AuditError, RecordError
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
-from poise.inputs.examples import is_text
+from poise.inputs.examples import is_text, read_lines
 from poise.inputs.models import describe_exception, is_from_user_code, with_options
 from poise.io.files import is_part, require_writable, sweep
 from poise.reporting.audit_page import load_audit

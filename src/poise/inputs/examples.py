@@ -12,7 +12,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -269,7 +269,7 @@ class AuditExamples:
     def batches(self, rows: Sequence[int], size: int = _BATCH) -> Iterator[Batch]:
         """These rows in order, without those that cannot be read."""
         for start in range(0, len(rows), size):
-            part, x = self._readable(list(rows[start : start + size]))
+            part, x = self.readable(list(rows[start : start + size]))
             if x is None:
                 continue
             columns = {name: [values[row] for row in part] for name, values in self.columns.items()}
@@ -295,7 +295,8 @@ class AuditExamples:
         what = "image" if len(self.damaged) == 1 else "images"
         return [f"skipped {len(self.damaged)} {what} that could not be read: {named}"]
 
-    def _readable(self, rows: list[int]) -> tuple[list[int], Tensor | None]:
+    def readable(self, rows: list[int]) -> tuple[list[int], Tensor | None]:
+        """Those of the rows that can be read, with their values; the others are noted in `damaged`."""
         try:
             return rows, self.read(rows)
         except DamagedExample:
@@ -307,6 +308,47 @@ class AuditExamples:
             except DamagedExample as error:
                 self.damaged[self.source(row)] = str(error)
         return [row for row, _ in kept], torch.cat([x for _, x in kept]) if kept else None
+
+
+def sample(count: int, wanted: int, seed: int) -> list[int]:
+    """`wanted` of `count` rows at random; a seed determines them."""
+    order = np.random.default_rng(seed).permutation(count)
+    return [int(row) for row in order[: min(wanted, count)]]
+
+
+def match_classes(found: AuditExamples, names: Sequence[str], num_classes: int) -> AuditExamples:
+    """Map labels to the classes of the model: by name if its names are known, else in order.
+
+    A folder with a different number of classes needs the names.
+    """
+    if names and len(names) != num_classes:
+        raise AuditError(f"got {len(names)} class names, but the model has {num_classes} classes")
+    if names and set(found.classes) <= set(names):
+        places = np.array([list(names).index(name) for name in found.classes])
+        return replace(found, labels=places[found.labels], classes=list(names))
+    numbered = list(found.classes) == [str(place) for place in range(len(found.classes))]
+    if int(found.labels.max(initial=0)) >= num_classes:
+        raise AuditError(f"{found.name} has label {found.labels.max()}, but the model has {num_classes} classes")
+    if numbered:
+        class_names = names or (found.default_names if len(found.default_names) == num_classes else found.classes)
+        return replace(found, classes=list(class_names))
+    if len(found.classes) != num_classes:
+        raise AuditError(
+            f"{found.name} has {_folders(len(found.classes))}, the model {num_classes} classes: name its classes with "
+            "--classes FILE, one per line in the order of the model, and name the folders after them"
+        )
+    return found
+
+
+def _folders(count: int) -> str:
+    return "1 class folder" if count == 1 else f"{count} class folders"
+
+
+def read_lines(path: Path) -> list[str]:
+    try:
+        return [line.strip() for line in regular(path).read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuditError(f"{path} cannot be read: {error}") from None
 
 
 SETS = ("sst2",)

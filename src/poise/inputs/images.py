@@ -18,12 +18,12 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
+from poise.data.loading.pictures import CentreCrop
 from poise.data.sets.cache import load, map_npy
 from poise.data.sets.catalogue import CLASS_NAMES
-from poise.data.sets.folders import in_class_folders
+from poise.data.sets.folders import KAGGLE, Listing, imagenet_part, in_class_folders
 from poise.data.synthetic_mnist import SyntheticMNIST
 from poise.errors import AuditError, DataNotFound
 from poise.inputs.examples import AuditExamples, Columns, DamagedExample, read_rows
@@ -79,14 +79,15 @@ def _set(name: str) -> AuditExamples:
 
 
 def _folder(path: Path, size: int | None, grey: bool) -> AuditExamples:
-    """Class folders. Without `size`, images of one common size keep it; others become 224 x 224."""
-    try:
-        listing = in_class_folders(path)
-    except DataNotFound as error:
-        raise AuditError(f"{error}: it needs the layout <class>/<image>") from None
+    """Class folders, or ImageNet's validation images. Without `size`, images of one common size keep it; others become
+    224 x 224.
+    """
+    listing = _listing(path)
     labels = np.array([label for _, label in listing.pictures])
-    common = None if size is not None else _common_size([picture for picture, _ in listing.pictures])
-    wanted = size or (None if common is not None else _SIZE)
+    common = _common_size([picture for picture, _ in listing.pictures])
+    if size is not None and common != (size, size):
+        common = None
+    wanted = None if common is not None else size or _SIZE
 
     def read(rows: Sequence[int]) -> Tensor:
         return torch.stack([_picture(listing.pictures[row][0], wanted, common, grey) for row in rows])
@@ -95,6 +96,15 @@ def _folder(path: Path, size: int | None, grey: bool) -> AuditExamples:
         return listing.pictures[row][0].relative_to(path).as_posix()
 
     return AuditExamples(path.name, labels, {}, listing.classes, read, source)
+
+
+def _listing(path: Path) -> Listing:
+    try:
+        if any((path / place / "val").is_dir() for place in ("", KAGGLE)):
+            return imagenet_part(path, "val")
+        return in_class_folders(path)
+    except DataNotFound as error:
+        raise AuditError(f"{error}: it needs the layout <class>/<image>") from None
 
 
 def _common_size(paths: Sequence[Path]) -> tuple[int, int] | None:
@@ -110,21 +120,12 @@ def _picture(path: Path, size: int | None, common: tuple[int, int] | None, grey:
     try:
         with open_picture(path) as opened:
             picture = as_rgb(opened).convert("L" if grey else "RGB")
-            pixels = np.asarray(picture if size is None else _cut(picture, size))
+            pixels = np.asarray(picture if size is None else CentreCrop(size, round(size * 256 / 224))(picture))
     except Exception as error:  # any error of a decoder on a damaged file
         raise DamagedExample(f"{path} cannot be read as an image: {error}") from None
     if common is not None and picture.size != common:
         raise AuditError(f"{path} is {picture.size[0]} x {picture.size[1]}, unlike other images: set --size")
     return torch.from_numpy(pixels.copy()).reshape(*pixels.shape[:2], -1).permute(2, 0, 1).float() / 255
-
-
-def _cut(picture: Image.Image, size: int) -> Image.Image:
-    """Resize the short side and crop the centre, as for ImageNet."""
-    short, target = min(picture.size), round(size * 256 / 224)
-    width, height = (max(size, round(side * target / short)) for side in picture.size)
-    left, top = (width - size) // 2, (height - size) // 2
-    scaled = picture.resize((width, height), Image.Resampling.BILINEAR)
-    return scaled.crop((left, top, left + size, top + size))
 
 
 def open_arrays(path: Path, labels: Path | None) -> AuditExamples:

@@ -1,6 +1,7 @@
 """Models that a user names: of torchvision or timm, a Hugging Face folder, own code, or a Poise checkpoint.
 
     torchvision:resnet50, timm:resnet50, resnet50    with --weights FILE
+    hf:NAME                                          a Hugging Face model in the local cache, or in a folder
     path/to/folder                                   config.json of Hugging Face, or checkpoint-*.safetensors of Poise
     checkpoint-0020.safetensors                      of Poise; the network is named in the recipe beside it
     package.module:function, file.py:function        your own code, which returns the model
@@ -32,6 +33,7 @@ from torch import Tensor, nn
 from poise.checks import install
 from poise.errors import AuditError
 from poise.inputs.classifiers import Normalized, as_classifier, precision_note
+from poise.inputs.hugging_face import cached, from_folder, longest_sentence
 from poise.io.documents import is_proved, text_of
 from poise.models.resnet import IMAGENET_MEAN, IMAGENET_STD
 from poise.models.saved import NETWORKS, network_in
@@ -71,6 +73,16 @@ class Loaded:
     note: str = ""
 
 
+def load_network(
+    source: str, *, weights: Path | None, network: str | None, normalize: str | None, trust: bool
+) -> Loaded:
+    """Load a model for images in [0, 1] as it is, for measures of its logits; AuditError lists the valid forms."""
+    found, mean_std = _find(source, weights, network, trust)
+    mean_std = mean_std if normalize is None else normalization(normalize)
+    model = found.model if mean_std is None else Normalized(found.model, *mean_std)
+    return replace(found, model=model.eval(), note=precision_note(found.model))
+
+
 def load_model(
     source: str, *, weights: Path | None, network: str | None, head: str | None, normalize: str | None, trust: bool
 ) -> Loaded:
@@ -102,10 +114,10 @@ def normalization(name: str) -> MeanStd | None:
 
 def _find(source: str, weights: Path | None, network: str | None, trust: bool) -> tuple[Loaded, MeanStd | None]:
     home, _, rest = source.partition(":")
-    path = Path(source)
+    path = cached(rest) if home == "hf" and rest else Path(source)
     if home in _HOMES and rest:
         return _from_hub(home, rest, weights, trust)
-    if rest and not path.exists():
+    if rest and home != "hf" and not path.exists():
         return Loaded(_from_function(home, rest, weights, trust), source), None
     if path.is_dir() and (path / "config.json").is_file():
         model, size, classes, mean_std = from_folder(path, trust)
@@ -203,67 +215,6 @@ def _whole_pickle(path: Path, trust: bool) -> nn.Module:
             f"{path} contains a {type(found).__name__}, not a model: name its network, as in torchvision:NAME --weights"
         )
     return found
-
-
-def from_folder(path: Path, trust: bool) -> tuple[nn.Module, int | None, list[str], MeanStd | None]:
-    """The model, the size of its images, the names of its classes, and the normalization of its images."""
-    transformers = load_transformers()
-    config = _read(path / "config.json")
-    kind = next((str(each) for each in config.get("architectures") or []), "")
-    pictures = "ImageClassification" in kind
-    if not pictures and "SequenceClassification" not in kind:
-        raise AuditError(
-            f"{path} contains a {kind or 'model without architectures'}: an audit needs a sequence or image classifier"
-        )
-    auto = transformers.AutoModelForImageClassification if pictures else transformers.AutoModelForSequenceClassification
-    try:
-        model: nn.Module = auto.from_pretrained(
-            path, local_files_only=True, trust_remote_code=False, use_safetensors=None if trust else True
-        )
-    except Exception as error:  # any error on a damaged file
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        pickles = not trust and any(path.glob("*.bin")) and not any(path.glob("*.safetensors"))
-        hint = "; weights in .bin files are pickles: convert them to safetensors, or add --trust" if pickles else ""
-        raise AuditError(f"{path} cannot be loaded: {why}{hint}") from None
-    names: dict[int, str] = getattr(model.config, "id2label", {})
-    classes = [str(names[place]) for place in sorted(names)]
-    if not pictures:
-        return model, None, classes, None
-    processor = _read(path / "preprocessor_config.json") if (path / "preprocessor_config.json").is_file() else {}
-    size = processor.get("crop_size") or processor.get("size") or config.get("image_size") or 224
-    side = next(iter(size.values())) if isinstance(size, dict) else size
-    half = [0.5] * 3
-    return model, int(side), classes, (processor.get("image_mean", half), processor.get("image_std", half))
-
-
-def load_transformers() -> Any:
-    """The transformers library, without logging and progress bars."""
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ModuleNotFoundError:
-        raise AuditError(f"transformers is missing: {install('transformers')}") from None
-    transformers.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    return transformers
-
-
-def longest_sentence(model: nn.Module) -> int | None:
-    """The maximum number of tokens. RoBERTa does not use its first positions, up to that of padding."""
-    config: Any = model.config
-    count = getattr(config, "max_position_embeddings", None)
-    if not isinstance(count, int) or count < 1:
-        return None
-    return count - (config.pad_token_id + 1) if "roberta" in str(config.model_type) else count
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise AuditError(f"{path} cannot be read: {error}") from None
-    if not isinstance(content, dict):
-        raise AuditError(f"{path} cannot be read: it is not a JSON object")
-    return content
 
 
 def call_user_code(function: Callable[[], Any], name: str) -> Any:

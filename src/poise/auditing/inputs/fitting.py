@@ -11,7 +11,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from poise.auditing.design import PROBES
@@ -19,10 +18,9 @@ from poise.auditing.inputs.texts import Texts, Tokenizer, open_texts, open_token
 from poise.auditing.result import Names
 from poise.errors import AuditError
 from poise.inputs.classifiers import Unscaled
-from poise.inputs.examples import AuditExamples, Batch, is_text, kind_of, sample_size
+from poise.inputs.examples import AuditExamples, Batch, is_text, kind_of, match_classes, read_lines, sample, sample_size
 from poise.inputs.images import open_pictures
 from poise.inputs.models import Loaded, load_model, normalization, with_options
-from poise.io.files import regular
 from poise.tokens import Tokens, shape_of
 
 LENGTH = 128  # most tokens of a sentence
@@ -279,40 +277,6 @@ def _select_columns(columns: dict[str, list[str]], wanted: list[str] | None) -> 
     return {name: columns[name] for name in wanted}
 
 
-def sample(count: int, wanted: int, seed: int) -> list[int]:
-    """`wanted` of `count` rows at random; a seed determines them."""
-    order = np.random.default_rng(seed).permutation(count)
-    return [int(row) for row in order[: min(wanted, count)]]
-
-
-def match_classes(found: AuditExamples, names: Sequence[str], num_classes: int) -> AuditExamples:
-    """Map labels to the classes of the model: by name if its names are known, else in order.
-
-    A folder with a different number of classes needs the names.
-    """
-    if names and len(names) != num_classes:
-        raise AuditError(f"got {len(names)} class names, but the model has {num_classes} classes")
-    if names and set(found.classes) <= set(names):
-        places = np.array([list(names).index(name) for name in found.classes])
-        return replace(found, labels=places[found.labels], classes=list(names))
-    numbered = list(found.classes) == [str(place) for place in range(len(found.classes))]
-    if int(found.labels.max(initial=0)) >= num_classes:
-        raise AuditError(f"{found.name} has label {found.labels.max()}, but the model has {num_classes} classes")
-    if numbered:
-        class_names = names or (found.default_names if len(found.default_names) == num_classes else found.classes)
-        return replace(found, classes=list(class_names))
-    if len(found.classes) != num_classes:
-        raise AuditError(
-            f"{found.name} has {_folders(len(found.classes))}, the model {num_classes} classes: name its classes with "
-            "--classes FILE, one per line in the order of the model, and name the folders after them"
-        )
-    return found
-
-
-def _folders(count: int) -> str:
-    return "1 class folder" if count == 1 else f"{count} class folders"
-
-
 def ignored_options(request: AuditRequest, table: bool) -> list[str]:
     """A note on the options that have no effect on these data."""
     of_images = {
@@ -336,10 +300,3 @@ def ignored_options(request: AuditRequest, table: bool) -> list[str]:
         what, options = "images", {**of_text, **alone}
     given = [name for name, is_given in options.items() if is_given]
     return [f"{' and '.join(given)} {'has' if len(given) == 1 else 'have'} no effect on {what}"] if given else []
-
-
-def read_lines(path: Path) -> list[str]:
-    try:
-        return [line.strip() for line in regular(path).read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise AuditError(f"{path} cannot be read: {error}") from None

@@ -20,7 +20,7 @@ from poise.errors import AuditError
 from poise.features.sensitivity import RemovalSensitivity, spearman
 from poise.features.utility import RemovalUtility
 from poise.inputs.examples import SETS, Batch, Columns, read_rows
-from poise.inputs.models import load_transformers
+from poise.inputs.hugging_face import load_transformers
 from poise.tokens import Tokens
 
 _TEXT, _LABEL = ("text", "sentence", "content", "review"), ("label", "labels", "class", "target")

@@ -93,7 +93,7 @@ class CentreCrop:
                 f"size={self.size} must lie between 1 and resize={self.resize}: a larger crop would have black borders"
             )
 
-    def __call__(self, image: Any, stream: Stream) -> Any:
+    def __call__(self, image: Any, stream: Stream | None = None) -> Any:
         width, height = (int(self.resize * side / min(image.size)) for side in image.size)
         large = image.resize((width, height), resample=2)
         left, top = round((width - self.size) / 2), round((height - self.size) / 2)
