@@ -9,7 +9,7 @@ from poise import FCL, Gaussian, GradientUtility, InfoNCE, LeNet, TopBottom
 from poise.classifier import leaf, run
 from poise.losses import CrossEntropy
 from poise.recipes.synthetic_mnist import rare_against_noise as frontier
-from poise.recipes.synthetic_mnist.variants import (
+from poise.recipes.variants import (
     Confident,
     Graded,
     GradedGaussian,

@@ -20,6 +20,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "noisy-cifar": ("cifar.noisy_cifar", ("noisy-cifar10", "noisy-cifar100")),
     "cifar-c": ("cifar.cifar_c", ("cifar10-c", "cifar100-c")),
     "cifar-controls": ("cifar.controls", ("cifar-controls-noisy", "cifar-controls-c")),
+    "cifar-choices": ("cifar.choices", ("cifar10-frontier", "cifar100-choices")),
     "imagenet-c": ("imagenet_c", ()),
     "rare-details": ("rare_details.digits", ("rare-digits", "rare-digits-bilinear", "rare-digits-nearest")),
 }
@@ -28,7 +29,7 @@ _DIGITS = "docs/synthetic-mnist.md"
 PAGES = {
     **dict.fromkeys((name for name in FILES if name.startswith("synthetic-mnist")), _DIGITS),
     **dict.fromkeys(("noisy-cifar", "cifar-c"), "docs/cifar.md"),
-    "cifar-controls": "docs/cifar/controls.md",
+    **dict.fromkeys(("cifar-controls", "cifar-choices"), "docs/cifar/controls.md"),
     "imagenet-c": "docs/imagenet.md",
     "rare-details": "docs/rare-details.md",
     "sentiment": "docs/sentiment.md",
@@ -43,6 +44,7 @@ _CURVES = ("CL+Gaussian", "FCL", "random")
 _VARIANTS = ("swapped", "no far view", "margin", "far x 100", "uneven", "graded", "smooth", "confident", "decisive")
 _FRONTIER = tuple(f"{name} {peak}" for name in _CURVES for peak in _PEAKS)
 _CIFAR = (*_CONTRASTS, *_PATCHES, "GN+XE", "GN+FCL", "AugMix", "AugMix+FCL")
+_CIFAR_PEAKS = ("3e-05", "0.0001", "0.0003", "0.001", "0.003")
 _STATISTICS = ("batch statistics", "moving statistics", "moving statistics, lambda 0", "own forward")
 _RARE_PEAKS, _RARE_SIGMAS = ("0.001", "0.01", "0.03", "0.1"), ("0.1", "0.15", "0.2", "0.25")
 _RARE = {
@@ -76,6 +78,11 @@ _METHODS: dict[str, tuple[str, ...]] = {
         *(f"FCL, {what}" for what in _STATISTICS),
         *("CL+Gaussian, batch statistics", "XE+Gaussian, mean", "XE+Gaussian, moving statistics"),
         "XE+Gaussian, running statistics, from epoch 300",
+    ),
+    "cifar-choices": (
+        "XE",
+        *(f"{name} {peak}" for name in ("FCL", "random", "CL+Gaussian") for peak in _CIFAR_PEAKS),
+        *("FCL", "CL+Gaussian", "FCL, random k", "FCL, swapped", "FCL, no far view"),
     ),
     "imagenet-c": (*_CONTRASTS, *_PATCHES),
     "rare-details": (

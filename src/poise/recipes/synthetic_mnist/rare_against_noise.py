@@ -17,7 +17,7 @@ from poise.objectives.objective import Objective
 from poise.recipes.synthetic_mnist import table_1
 from poise.recipes.synthetic_mnist.ablation import study
 from poise.recipes.synthetic_mnist.table_1 import BATCH, NOISY, cl_gaussian, fcl, rising
-from poise.recipes.synthetic_mnist.variants import (
+from poise.recipes.variants import (
     Confident,
     Graded,
     GradedGaussian,

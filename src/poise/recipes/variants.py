@@ -1,4 +1,4 @@
-"""Variants of FCL on synthetic MNIST: controls that isolate the effect of utility, and candidates that strengthen it.
+"""Variants of FCL in the studies: controls that isolate the effect of utility, and candidates that strengthen it.
 
 Controls change which features move, and nothing else (see also `AtRandom` in features/selection.py):
 
