@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from poise.corruptions.protocols import CORRUPTIONS
+from poise.corruptions.protocols import CORRUPTIONS, EVERY
 from poise.recipes import names as titles
 
 
@@ -36,7 +36,7 @@ def complete_corrupt_sources() -> list[str]:
 
 
 def complete_corruptions() -> list[str]:
-    return list(CORRUPTIONS)
+    return [*EVERY, "c-bar"]
 
 
 def complete_audit_corruptions(incomplete: str) -> list[str]:

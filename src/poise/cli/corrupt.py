@@ -22,7 +22,7 @@ Corruptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="Name of a corruption. Repeat for more. By default all 19.",
+        help="Name of a corruption, or c-bar for the ten of C-bar. Repeat for more. By default the 19.",
         autocompletion=complete_corruptions,
     ),
 ]
@@ -55,7 +55,7 @@ def corrupt(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Corrupt images with the corruptions of CIFAR-10-C and ImageNet-C.
+    """Corrupt images with the corruptions of CIFAR-10-C and ImageNet-C, or of C-bar.
 
     The output has the same bits as the original code with the libraries of CIFAR-10-C (ImageMagick before October
     2019, IJG's libjpeg 9c, SciPy before 1.6), or with current ones for --libraries today. Random draws are our own.
@@ -64,6 +64,8 @@ def corrupt(
     poise corrupt cifar10 --out CIFAR-10-C --device cuda
 
     poise corrupt photos --out photos-C --profile imagenet --corruption fog --severity 3
+
+    poise corrupt cifar10 --out CIFAR-10-C-bar --corruption c-bar
 
     poise corrupt cifar10 --sheet sheet.png
     """

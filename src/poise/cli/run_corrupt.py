@@ -6,7 +6,7 @@ Axes: N images, H rows, W columns.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from json import dumps
@@ -19,9 +19,9 @@ import typer
 
 from poise.cli.options import describe_os_error, usage
 from poise.cli.progress import counting
-from poise.corruptions.corrupt import Making, profile_for
+from poise.corruptions.corrupt import Making, profile_for, require_c_bar
 from poise.corruptions.profiles import PROFILES
-from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.protocols import C_BAR, CORRUPTIONS, SEVERITIES
 from poise.corruptions.write import (
     OutputError,
     contact_sheet,
@@ -69,7 +69,7 @@ def run_corrupt(request: CorruptRequest) -> None:
         require_exists(source)
         profile = request.profile or _profile_of(source)
         quality = 85 if (profile != "cifar" if request.jpeg is None else request.jpeg) else None
-        names = tuple(dict.fromkeys(request.corruption or CORRUPTIONS))
+        names = _names(request.corruption or CORRUPTIONS, profile)
         severities = tuple(sorted({*(request.severity or SEVERITIES)}))
         with usage():
             making = Making(names, severities, profile, request.seed, request.libraries, quality)
@@ -91,6 +91,14 @@ def _require_call(source: str, out: Path | None, sheet: Path | None, labels: Pat
     if out is not None and not is_array(source):
         with usage():
             require_outside(Path(source), out)
+
+
+def _names(chosen: Collection[str], profile: str) -> tuple[str, ...]:
+    """The names without repetition; "c-bar" is short for the ten of the profile."""
+    with usage():
+        if "c-bar" in chosen:
+            require_c_bar(profile)
+    return tuple(dict.fromkeys(each for name in chosen for each in (C_BAR[profile] if name == "c-bar" else (name,))))
 
 
 def _profile_of(source: str) -> str:

@@ -23,7 +23,7 @@ from poise.corruptions.draws import Random
 from poise.corruptions.jpeg import Jpeg
 from poise.corruptions.pixels import divided
 from poise.corruptions.profiles import PROFILES, Setting
-from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.protocols import C_BAR, CORRUPTIONS, EVERY, SEVERITIES
 from poise.corruptions.weather import Snow
 from poise.io.decoding import as_rgb
 
@@ -34,9 +34,9 @@ _NUMBERS_AT_ONCE = 16  # float64 per value that a corruption may hold
 
 @dataclass(frozen=True)
 class Corruption:
-    """One of the 19 corruptions in one profile, at any severity.
+    """One corruption in one profile, at any severity.
 
-    name      one of `poise.corruptions.protocols.CORRUPTIONS`.
+    name      one of the 19, `poise.corruptions.protocols.CORRUPTIONS`, or of C-bar, `C_BAR[profile]`.
     profile   the set of constants: "cifar" (made for 32 px), "tiny" (64) or "imagenet" (224).
     libraries "2018", which made the published data sets, or "today": the results of the original code with today's
               libraries. They differ in motion_blur and snow (ImageMagick truncates since 6.9.10-69), jpeg_compression
@@ -51,13 +51,23 @@ class Corruption:
         require_corruption(self.name)
         require_choice("profile", self.profile, *PROFILES)
         require_choice("libraries", self.libraries, "2018", "today")
+        if self.name not in CORRUPTIONS and self.name not in C_BAR.get(self.profile, ()):
+            homes = " or ".join(repr(profile) for profile, names in C_BAR.items() if self.name in names)
+            raise ValueError(f"{self.name} has no constants for profile={self.profile!r}: choose {homes}")
 
     def at(self, severity: int) -> Setting:
         """The constants at a severity."""
         if not is_whole(severity) or severity not in SEVERITIES:
             raise ValueError(f"severity={severity!r} must be 1, 2, 3, 4 or 5")
-        setting = PROFILES[self.profile][self.name][severity - 1]
+        setting = self._settings()[severity - 1]
         return setting if self.libraries == "2018" else _today(setting)
+
+    def _settings(self) -> tuple[Setting, ...]:
+        if self.name in CORRUPTIONS:
+            return PROFILES[self.profile][self.name]
+        from poise.corruptions.c_bar.settings import C_BAR_PROFILES
+
+        return C_BAR_PROFILES[self.profile][self.name]
 
     def require_size(self, height: int, width: int) -> None:
         """ValueError for images that are too small."""
@@ -118,9 +128,15 @@ def profile_for(height: int, width: int) -> str:
     return _SIDES[height]
 
 
+def require_c_bar(profile: str) -> None:
+    """ValueError unless C-bar has constants for this profile."""
+    if profile not in C_BAR:
+        raise ValueError(f"C-bar has no constants for profile={profile!r}: choose {' or '.join(map(repr, C_BAR))}")
+
+
 def require_corruption(name: str) -> None:
-    """ValueError, with the closest match, unless `name` is one of the 19 corruptions."""
-    require_known("corruption", name, CORRUPTIONS)
+    """ValueError, with the closest match, unless `name` is one of the 19 corruptions or of C-bar."""
+    require_known("corruption", name, EVERY)
 
 
 def _today(setting: Setting) -> Setting:

@@ -1,4 +1,4 @@
-"""Protocols: the names of the corruptions, their four groups, the 15 and the 19, and the errors of a reference.
+"""Protocols: the names of the corruptions, their four groups, the 15, the 19 and C-bar, and the errors of a reference.
 
 The 15 standard corruptions are those of Hendrycks and Dietterich (2019); the 4 extra ones were meant for validation.
 The groups hold the standard ones only, as in the paper's tables. Its "All average" is over the 19 for CIFAR-10-C and
@@ -17,6 +17,20 @@ STANDARD: tuple[str, ...] = tuple(name for group in GROUPS.values() for name in 
 EXTRA: tuple[str, ...] = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 CORRUPTIONS: tuple[str, ...] = STANDARD + EXTRA
 SEVERITIES: tuple[int, ...] = (1, 2, 3, 4, 5)
+
+# C-bar (Mintun, Kirillov and Xie 2021): ten corruptions unlike the 19, named as published, by profile.
+C_BAR: dict[str, tuple[str, ...]] = {
+    "cifar": (
+        *("blue_noise_sample", "checkerboard_cutout", "inverse_sparkles", "pinch_and_twirl", "ripple"),
+        *("brownish_noise", "circular_motion_blur", "lines", "sparkles", "transverse_chromatic_abberation"),
+    ),
+    "imagenet": (
+        *("caustic_refraction", "inverse_sparkles", "sparkles", "perlin_noise", "blue_noise_sample"),
+        *("plasma_noise", "checkerboard_cutout", "cocentric_sine_waves", "single_frequency_greyscale"),
+        "brownish_noise",
+    ),
+}
+EVERY: tuple[str, ...] = (*CORRUPTIONS, *dict.fromkeys(name for names in C_BAR.values() for name in names))
 
 # AlexNet's errors on ImageNet-C, means over the severities (Hendrycks and Dietterich, 2019). The mean corruption error
 # of a model is the mean over the 15 of its error / AlexNet's. No such reference was published for the CIFAR sets.

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from poise.checks import require_choice, require_known, require_part, require_several, require_whole
 from poise.classifier import as_device, both_classes, evaluating
 from poise.corruptions.corrupt import Making, profile_for, require_range
-from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
+from poise.corruptions.protocols import C_BAR, CORRUPTIONS, EVERY, GROUPS, SEVERITIES, STANDARD
 from poise.errors import DataNotFound
 
 
@@ -68,12 +68,13 @@ class Robustness:
         if not names:
             raise ValueError("names must hold at least one corruption")
         for name in names:
-            require_known("corruption", name, CORRUPTIONS)
+            require_known("corruption", name, EVERY)
         return fmean(self.of(name) for name in names) if all(name in self.accuracy for name in names) else None
 
     def averages(self) -> dict[str, float]:
-        """The four groups, the 15 and the 19, if they were measured."""
-        named = {**GROUPS, "all 15": STANDARD, "all 19": CORRUPTIONS}
+        """The four groups, the 15, the 19 and C-bar, if they were measured."""
+        c_bar = {"C-bar": names for names in C_BAR.values() if all(name in self.accuracy for name in names)}
+        named = {**GROUPS, "all 15": STANDARD, "all 19": CORRUPTIONS, **c_bar}
         means = {name: self.mean(members) for name, members in named.items()}
         return {name: value for name, value in means.items() if value is not None}
 
