@@ -45,6 +45,15 @@ def test_a_set_in_the_official_layout(tmp_path: Path, monkeypatch, capsys) -> No
     assert np.load(out / "labels.npy").tolist() == list(range(6)) * 5
 
 
+def test_c_bar_is_short_for_ten(tmp_path: Path, monkeypatch, capsys) -> None:
+    out = tmp_path / "CIFAR-10-C-bar"
+    assert poise(monkeypatch, "cifar10", "--out", out, "--corruption", "c-bar", "--severity", 5) == 0
+    assert capsys.readouterr().out == f"{out}: 10 corruptions x 1 severity\n"
+    assert np.array_equal(np.load(out / "ripple.npy"), corrupt(IMAGES, "ripple", 5).permute(0, 2, 3, 1).numpy())
+    assert poise(monkeypatch, "cifar10", "--out", out, "--corruption", "c-bar", "--profile", "tiny") == 2
+    assert "C-bar has no constants for profile='tiny': choose 'cifar' or 'imagenet'" in capsys.readouterr().err
+
+
 def test_one_document_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
     words = ("--corruption", "fog", "--severity", 2, "--json")
     making = {"corruptions": ["fog"], "severities": [2], "profile": "cifar", "seed": 0, "libraries": "2018"}

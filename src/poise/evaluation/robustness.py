@@ -73,10 +73,14 @@ class Robustness:
 
     def averages(self) -> dict[str, float]:
         """The four groups, the 15, the 19 and C-bar, if they were measured."""
-        c_bar = {"C-bar": names for names in C_BAR.values() if all(name in self.accuracy for name in names)}
-        named = {**GROUPS, "all 15": STANDARD, "all 19": CORRUPTIONS, **c_bar}
-        means = {name: self.mean(members) for name, members in named.items()}
-        return {name: value for name, value in means.items() if value is not None}
+        named = [
+            *GROUPS.items(),
+            ("all 15", STANDARD),
+            ("all 19", CORRUPTIONS),
+            *(("C-bar", ten) for ten in C_BAR.values()),
+        ]
+        means = [(name, self.mean(members)) for name, members in named]
+        return {name: value for name, value in means if value is not None}
 
     def as_dict(self) -> dict[str, Any]:
         """The measurements and averages, for JSON."""

@@ -104,7 +104,7 @@ class PerlinNoise:
     share: float
 
     def draw(self, random: Random, images: Tensor) -> tuple[Tensor, Tensor]:
-        """A permutation [B, 256] and 256 gradients of length 1, whose parts are multiples of 1/256 before [B, 256, 2]."""
+        """A permutation [B, 256] and gradients of length 1 [B, 256, 2], as in the original from steps of 1/256."""
         order = random.uniform(_LATTICE).argsort(dim=1, stable=True)
         steps = (random.integers(0, 2 * _LATTICE, _LATTICE, 2) - _LATTICE).double() / _LATTICE
         return order, steps / steps.norm(dim=2, keepdim=True).clamp(min=1 / _LATTICE)

@@ -66,9 +66,7 @@ def _star(images: Tensor, centre: Tensor, rays: Tensor, lengths: Tensor, decay: 
     distance = (down**2 + across**2).sqrt()
     ray = (torch.atan2(across, down) + math.pi) / (2 * math.pi) * wide(rays)
     part, first = ray - ray.floor(), ray.long()
-    here, beside = (
-        lengths.gather(1, (first + k).remainder(wide(rays)).flatten(1)).view_as(distance) for k in (0, 1)
-    )
+    here, beside = (lengths.gather(1, (first + k).remainder(wide(rays)).flatten(1)).view_as(distance) for k in (0, 1))
     length = here + part * (beside - here)
     bright = (length**2 / (distance**2 + 1e-4)) ** decay
     return ((1 - (part - 0.5) ** 2) * bright).clamp(0, 1)
@@ -143,7 +141,9 @@ def coverage(start: Tensor, end: Tensor, height: int, width: int) -> Tensor:
         _mark(cover, beside, (error + rows).abs(), length, walking & across & (error + rows < length), (height, width))
         walking = walking & ~(down & (row == end[..., 0]))
         beside = torch.stack([row, column + step[..., 1]], dim=-1)
-        _mark(cover, beside, (columns - error).abs(), length, walking & down & (columns - error < length), (height, width))
+        _mark(
+            cover, beside, (columns - error).abs(), length, walking & down & (columns - error < length), (height, width)
+        )
         place = place + step * torch.stack([down, across], dim=-1)
         error = error - rows * across + columns * down
         if not walking.any():

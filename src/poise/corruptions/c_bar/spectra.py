@@ -62,7 +62,7 @@ def _noise(phases: Tensor, power: Tensor) -> Tensor:
     height, width = power.shape
     phases = _mirrored(phases, width)
     spectrum = torch.complex(power * phases.cos(), power * phases.sin())
-    noise = torch.fft.ifft2(spectrum.roll((height // 2, width // 2), (2, 3))).real
+    noise: Tensor = torch.fft.ifft2(spectrum.roll((height // 2, width // 2), (2, 3))).real
     return noise / noise.std((2, 3), correction=0, keepdim=True)
 
 

@@ -52,7 +52,9 @@ def _knots(size: int, device: torch.device) -> Tensor:
     place = torch.arange(size)
     matrix = torch.zeros(size, size, dtype=torch.float64)
     for offset, weight in ((-1, 1 / 6), (0, 4 / 6), (1, 1 / 6)):
-        matrix.index_put_((place, reflect(place + offset, size)), torch.tensor(weight, dtype=torch.float64), accumulate=True)
+        matrix.index_put_(
+            (place, reflect(place + offset, size)), torch.tensor(weight, dtype=torch.float64), accumulate=True
+        )
     return matrix.inverse().to(device)
 
 

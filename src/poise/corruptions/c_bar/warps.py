@@ -1,6 +1,6 @@
 """Warps: pinch and twirl, ripples, and the refraction by moving water. Every pixel is read from another place.
 
-pinch    centre + sin(pi d / 2)^-a R(angle (1 - d)^2) (p - centre)     in a disk, d the distance as a share of its radius
+pinch    centre + sin(pi d / 2)^-a R(angle (1 - d)^2) (p - centre)     in a disk, d the distance over its radius
 ripple   p + a sin(2 pi p / wavelength + phase)                        rows and columns apart
 caustic  p + lens (cos o - sin o n_z / h) n_xy                         n the normal of the water, h = |n_xy|, Snell's o
 
@@ -38,7 +38,9 @@ class PinchAndTwirl:
         rows, columns = places(images)
         row, column = (rows // cell).long(), (columns // cell).long()
         covered = (row < directions.shape[2]) & (column < directions.shape[1])
-        angle = directions.double()[:, column.clamp(max=directions.shape[1] - 1), row.clamp(max=directions.shape[2] - 1)]
+        angle = directions.double()[
+            :, column.clamp(max=directions.shape[1] - 1), row.clamp(max=directions.shape[2] - 1)
+        ]
         middle, centre = (part // cell * cell + cell / 2 for part in (rows, columns))
         down, across = rows - middle, columns - centre
         distance = (down**2 + across**2).sqrt()
@@ -110,7 +112,7 @@ class CausticRefraction:
         """The caustic pattern, smoothed by a Gaussian of 1 pixel [B, 1, H, W]."""
         height, width = images.shape[2:]
         down, across = ((part / wide(size)).remainder(1) * 6.28318530718 - 250 for part in places(images))
-        x, y, total = down, across, 1.0
+        x, y, total = down, across, torch.ones_like(down)
         for step in range(5):
             now = wide(time) * (1 - 3.5 / (step + 1))
             x, y = down + ((now - x).cos() + (now + y).sin()), across + ((now - y).sin() + (now + x).cos())
