@@ -20,8 +20,8 @@ def test_a_code_block_runs(block: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.readme
-def test_there_are_nine_code_blocks() -> None:
-    assert len(BLOCKS) == 9
+def test_there_are_ten_code_blocks() -> None:
+    assert len(BLOCKS) == 10
 
 
 def names_in(path: Path) -> set[str]:
