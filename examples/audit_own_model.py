@@ -1,4 +1,4 @@
-"""Audit a plain PyTorch model: does its sensitivity follow utility?
+"""Audit a plain PyTorch model: does it miss something that decides?
 
     python examples/audit_own_model.py
 

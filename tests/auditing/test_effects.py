@@ -10,7 +10,7 @@ from auditing.planted_text import COMPANION, NOT, NUISANCE, Reader, batches, sen
 import poise
 from poise.auditing.measure import shifted, units
 from poise.auditing.statistics.misuse import FeatureRemoval, LogitChange, loss_of, measured_effect
-from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST
+from poise.auditing.verdict import MISSES, RELIES, SOUND
 
 
 def linear_case(weight: float, wanted: float = 1.0, seen: float = 1.0) -> tuple[str, float | None, float | None]:
@@ -69,14 +69,14 @@ def audited(model: torch.nn.Module, count: int = 300, seed: int = 0) -> poise.Au
 
 
 def test_text_models_are_called_by_their_names() -> None:
-    assert audited(Reader()).names == (FOLLOWS,)
+    assert audited(Reader()).names == (SOUND,)
     blind = audited(Reader(sees_not=False))
-    assert blind.names == (OVER_ROBUST,) and "it ignores the word 'not'" in blind.verdict
+    assert blind.names == (MISSES,) and "it ignores the word 'not'" in blind.verdict
     jumpy = audited(Reader(loud=4.0))
-    assert jumpy.names == (BRITTLE,) and "overuses the word 'nuisance'" in jumpy.verdict
+    assert jumpy.names == (RELIES,) and "overuses the word 'nuisance'" in jumpy.verdict
     assert "companion" not in jumpy.verdict  # its errors go with that word too, but not because of it
-    restless = audited(Reader(moved=6.0))
-    assert restless.names == (BRITTLE,) and "least useful" in restless.verdict
+    restless = audited(Reader(moved=6.0))  # the head reads none of what moves its embedding
+    assert restless.names == (SOUND,) and restless["near_gain"] > 1 > restless["near_output_gain"]
 
 
 def test_only_what_moves_is_shown_as_brittle() -> None:

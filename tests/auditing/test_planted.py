@@ -20,7 +20,7 @@ from auditing.planted import (
 )
 
 import poise
-from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, region
+from poise.auditing.verdict import MISSES, RELIES, SOUND
 
 pytestmark = pytest.mark.miniature
 
@@ -37,16 +37,15 @@ def told(make: Callable[[int], tuple], name: str) -> list[poise.Audit]:
     return right
 
 
-def test_the_three_are_told_apart() -> None:
+def test_models_are_told_apart() -> None:
     """Eight samples; benchmarks/audit_planted.py counts over many."""
-    told(lambda seed: (linear(), plain_rows(300, seed)), FOLLOWS)
-    told(lambda seed: (Switching(), rows(300, seed)), FOLLOWS)
+    told(lambda seed: (linear(), plain_rows(300, seed)), SOUND)
+    told(lambda seed: (Switching(), rows(300, seed)), SOUND)
     ignored = (f"feature {PLANTED}", f"feature {SWITCH}")  # it never saw either
-    for blind in told(lambda seed: (Switching(sees_planted=False), rows(300, seed)), OVER_ROBUST):
+    for blind in told(lambda seed: (Switching(sees_planted=False), rows(300, seed)), MISSES):
         assert any(name in blind.verdict for name in ignored)
-    for jumpy in told(lambda seed: (over_sensitive(), plain_rows(300, seed)), BRITTLE):
-        assert "least useful" in jumpy.verdict
-    for misled in told(lambda seed: (over_sensitive(read_by_head=1.0), plain_rows(300, seed)), BRITTLE):
+    told(lambda seed: (over_sensitive(), plain_rows(300, seed)), SOUND)  # only its embedding jumps
+    for misled in told(lambda seed: (over_sensitive(read_by_head=1.0), plain_rows(300, seed)), RELIES):
         assert f"feature {NUISANCE}" in misled.verdict
 
 
@@ -54,7 +53,7 @@ def test_a_hundred_examples_tell_most_samples_apart() -> None:
     """Of five samples each, of which the plain correlation of errors and features told two and one."""
     blind = [poise.audit(Switching(False), batches(*rows(100, seed)), examples=100).names for seed in range(10, 15)]
     misled = [poise.audit(over_sensitive(1.0), batches(*plain_rows(100, s)), examples=100).names for s in range(10, 15)]
-    assert blind.count((OVER_ROBUST,)) >= 4 and misled.count((BRITTLE,)) >= 4
+    assert blind.count((MISSES,)) >= 4 and misled.count((RELIES,)) >= 4
 
 
 def test_a_reference_shows_what_a_blind_model_ignores_without_its_errors() -> None:
@@ -63,9 +62,9 @@ def test_a_reference_shows_what_a_blind_model_ignores_without_its_errors() -> No
     on = x[:, 9] > 0.6
     teacher = poise.TeacherUtility(Switching(), "switching")
     found = audited(Switching(False), (x[on], y[on]), utility=teacher, fraction=0.02)
-    assert OVER_ROBUST in found.names and found["far_gain"] < 0.01
+    assert MISSES in found.names and found["far_output_gain"] < 0.01
     seeing = audited(Switching(), (x[on], y[on]), utility=teacher, fraction=0.02)
-    assert seeing.names == (FOLLOWS,)
+    assert seeing.names == (SOUND,)
 
 
 def test_utility_that_comes_with_the_batch() -> None:
@@ -73,7 +72,7 @@ def test_utility_that_comes_with_the_batch() -> None:
     mask = torch.zeros_like(x)
     mask[:, NUISANCE] = 1.0
     loader = [(a, b, {"utility": c}) for a, b, c in zip(x.split(50), y.split(50), mask.split(50), strict=True)]
-    assert poise.audit(linear(), loader, examples=200, fraction=0.02).names == (OVER_ROBUST,)
+    assert poise.audit(linear(), loader, examples=200, fraction=0.02).names == (MISSES,)
 
 
 def require_near(number: dict, expected: torch.Tensor) -> None:
@@ -105,33 +104,15 @@ def test_even_weights_are_neutral() -> None:
     assert found["near_gain"] == pytest.approx(1, abs=0.06) and found["far_gain"] == pytest.approx(1, abs=0.06)
 
 
-def test_a_model_at_chance_is_undecided() -> None:
+def test_a_model_at_chance_does_not_fit() -> None:
     x, _ = plain_rows(120, 8)
     found = poise.audit(linear(), batches(x, torch.randint(2, (120,))), examples=120)
-    assert found.names == ("undecided",) and "guessing" in found.verdict
-
-
-def test_few_examples_near_the_border_are_undecided() -> None:
-    """Two equal gains: no sample can tell which is larger."""
-    x, y = plain_rows(60, 9)
-    torch.manual_seed(1)
-    model = Planted(0.9 * torch.linalg.qr(torch.randn(COLUMNS, COLUMNS)).Q, linear().head.weight[:, :1].detach() * 0)
-    model.head = torch.nn.Linear(COLUMNS, 2, bias=False)
-    model.head.weight.data = torch.stack([-model.body.weight @ x[0] * 0, model.body.weight[:, :8].sum(1)])
-    assert poise.audit(model, batches(x, y), examples=60).names == ("undecided",)
+    assert found.names == ("mismatch",) and "guessing" in found.verdict
 
 
 def test_few_examples_and_those_of_one_class_say_nothing() -> None:
     x, y = plain_rows(60, 3)
     few = poise.audit(linear(), batches(x[:9], y[:9]), examples=9)
-    assert few.names == ("undecided",) and "9 examples are too few; use at least 10" in few.verdict
+    assert few.names == ("undecided",) and "9 examples are too few" in few.verdict
     alike = poise.audit(linear(), batches(x[y == 1], y[y == 1]), examples=60)
     assert alike.names == ("undecided",) and "all examples belong to one class" in alike.verdict
-
-
-@pytest.mark.parametrize(
-    ("near", "far", "name"),
-    [(0.1, 2, FOLLOWS), (1.1, 2, BRITTLE), (0.5, 0.4, BRITTLE), (0.1, 0.2, OVER_ROBUST), (0.9, 0.2, OVER_ROBUST)],
-)
-def test_the_regions_of_the_plane(near: float, far: float, name: str) -> None:
-    assert region(near, far) == name

@@ -1,4 +1,4 @@
-"""The audit: does a trained classifier's sensitivity follow utility?
+"""The audit: what does a trained classifier rely on, what does it miss, and when does it break?
 
 An audit leaves the model unchanged. If Ctrl-C interrupts it, it returns the result for the examples measured so far.
 """
@@ -6,16 +6,16 @@ An audit leaves the model unchanged. If Ctrl-C interrupts it, it returns the res
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from poise.auditing.design import PROBES, AuditPlan, AuditSettings, make_plan
-from poise.auditing.measure import Collected, measure
+from poise.auditing.measure import Collected, common_loss, measure
 from poise.auditing.result import Audit, Names, build_audit
 from poise.checks import require_part, require_several, require_whole
 from poise.classifier import Classifier, check_batch, evaluating
@@ -24,8 +24,10 @@ from poise.features.utility import Utility
 from poise.inputs.classifiers import as_classifier, precision_note
 from poise.inputs.examples import Batch, batches, kind_of, sample_size
 from poise.models.heads import known_head
+from poise.tokens import Input
 
 Progress = Callable[[str, int, int], None]
+_OPENING = 32  # examples that set the common scale of the logits
 _MEMORY = {"cpu": 2**28, "cuda": 2**33}
 
 
@@ -73,11 +75,30 @@ def audit(
     memory = memory or _MEMORY.get(device.type, 2**28)
     settings = AuditSettings(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
     plan = make_plan(classifier, first.x, settings)
+    opening = _opening(chain([first], flow))
+    plan = replace(plan, loss=common_loss(classifier, _first_inputs(opening)))
     if note := precision_note(model):  # type: ignore[arg-type]
         plan = replace(plan, notes=(*plan.notes, note))
-    collected, complete = _collect(classifier, chain([first], flow), plan, limit, progress)
+    collected, complete = _collect(classifier, chain(opening, flow), plan, limit, progress)
     seconds = time.perf_counter() - begin
     return build_audit(classifier, collected, plan, _with_model_name(names or Names(), model), complete, seconds)
+
+
+def _opening(flow: Iterable[Batch]) -> list[Batch]:
+    """The first batches, with 32 examples or more if there are as many."""
+    found: list[Batch] = []
+    for batch in flow:
+        found.append(batch)
+        if sum(map(len, found)) >= _OPENING:
+            break
+    return found
+
+
+def _first_inputs(opening: Sequence[Batch]) -> list[Input]:
+    """The inputs of the first 32 examples, however they are batched."""
+    starts = accumulate((len(batch) for batch in opening), initial=0)
+    parts = [batch.rows(slice(0, max(0, _OPENING - start))).x for batch, start in zip(opening, starts, strict=False)]
+    return [part for part in parts if len(part)]
 
 
 def _check_settings(

@@ -2,7 +2,7 @@
 
 difference   d_i = b_i - a_i over examples i, paired t, 95 % interval, Holm's correction over the numbers compared
 condition    name[.low|.high] < number, also <=, >, >=: the value, or an end of its 95 % interval
-             verdict = brittle: the verdict has this name; also over-robust, "follows utility", undecided
+             verdict = breaks: the verdict has this name; also relies, misses, "no weakness found", mismatch, undecided
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from poise.auditing.result import PAGE, Audit, summary, write_audit
 from poise.auditing.statistics.numbers import not_measured, values_of
-from poise.auditing.verdict import BRITTLE, FOLLOWS, OVER_ROBUST, UNDECIDED
+from poise.auditing.verdict import NAMES
 from poise.io.documents import write_json, write_whole
 from poise.io.files import together
 
@@ -148,11 +148,10 @@ def require_measured(conditions: Sequence[Condition], names: Sequence[str]) -> N
 def read_condition(text: str) -> Condition:
     """Parse a condition; raise ValueError if it is invalid."""
     if found := _VERDICT.fullmatch(text):
-        names = (OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED)
-        if found[1] not in names:
-            raise ValueError(f"{text!r}: the verdict must be one of {', '.join(names)}")
+        if found[1] not in NAMES:
+            raise ValueError(f"{text!r}: the verdict must be one of {', '.join(NAMES)}")
         return Condition(text, "verdict", verdict=found[1])
-    invalid = ValueError(f"invalid condition {text!r}: write it as noise_accuracy<0.6, or verdict=brittle")
+    invalid = ValueError(f"invalid condition {text!r}: write it as noise_accuracy<0.6, or verdict=breaks")
     found = _FORM.fullmatch(text)
     if found is None:
         raise invalid

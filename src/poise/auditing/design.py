@@ -21,6 +21,7 @@ from poise.features.perturbation import Gaussian, Perturbation, Remove
 from poise.features.selection import Selection, TopBottomFraction
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
 from poise.features.utility import GradientUtility, RemovalUtility, Utility
+from poise.losses import CrossEntropy, ExampleLoss
 from poise.tokens import Input, Tokens
 
 SIGMAS = (0.1, 0.25, 0.5)
@@ -46,6 +47,7 @@ class AuditPlan:
     """The design for given data.
 
     making  the corruptions; None if the inputs are not images.
+    loss    the loss of the model's own utility.
     notes   a sentence for each omission.
     """
 
@@ -56,6 +58,12 @@ class AuditPlan:
     seed: int
     memory: int
     notes: tuple[str, ...] = ()
+    loss: ExampleLoss = CrossEntropy()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the utility is that of the model itself."""
+        return isinstance(self.utility, GradientUtility | RemovalUtility)
 
     @property
     def middle(self) -> int:
@@ -97,6 +105,14 @@ def make_plan(model: Classifier, x: Input, settings: AuditSettings) -> AuditPlan
         making, notes = _making(x, settings.corruptions, settings.severities, settings.seed)
     utility.check(x)
     return AuditPlan(utility, sensitivity, steps, making, settings.seed, memory, notes)
+
+
+def noise_of(plan: AuditPlan) -> str:
+    """The middle perturbation in words, with {} for the features that it is applied to."""
+    step = plan.steps[plan.middle]
+    if isinstance(step.perturb, Remove):
+        return f"removal of the {{}} {100 * step.strength:.0f} % of the tokens"
+    return f"noise of sigma {step.strength:g} on the {{}} features"
 
 
 def _check_strengths(strengths: tuple[float, ...] | None) -> None:

@@ -4,6 +4,9 @@
     far      || phi(x + epsilon(Top_k)) - phi(x) ||      with the most useful features
     random   || phi(x + epsilon(R)) - phi(x) ||          with k random features, the reference for both
 
+and what becomes of the answers: the predicted class, and the margin f_y - max over the other classes of f_c. The
+model's own utility is measured with all logits scaled to one typical margin, so that it depends on no temperature.
+
 The noise of an example depends on (seed, example, strength) only, so every model of a comparison gets the same noise.
 The model is left unchanged.
 
@@ -32,11 +35,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from poise.auditing.design import AuditPlan, Step
+from poise.auditing.statistics.numbers import margins, top_gap
 from poise.classifier import Classifier, evaluating
 from poise.corruptions.corrupt import Making
 from poise.features.sensitivity import JacobianSensitivity, correlation, overlap, ranks, spearman
-from poise.features.utility import rows_within
+from poise.features.utility import GradientUtility, RemovalUtility, rows_within
 from poise.inputs.examples import Batch
+from poise.losses import CrossEntropy
 from poise.tokens import Input, Tokens, device_of, shape_of, valid_features
 
 SIDES = ("near", "far", "random")
@@ -49,6 +54,25 @@ LEAST_GAIN = 0.05  # times the shift with random features
 _SIDE = 224  # maximum pixels of an image on the page
 BRITTLE, OVER_ROBUST, CLASS = "most brittle", "most over-robust", "follows utility least in its class"
 _KEPT = 2**28  # bytes of stored examples
+_TYPICAL_GAP = 4.0  # of the two largest logits, while utility is measured
+
+
+@dataclass(frozen=True)
+class ScaledCrossEntropy(CrossEntropy):
+    """Cross-entropy of scale * logits."""
+
+    scale: float = 1.0
+
+    def __call__(self, logits: Tensor, y: Tensor, /) -> Tensor:
+        return super().__call__(self.scale * logits.float(), y)
+
+
+def common_loss(model: Classifier, inputs: Sequence[Input]) -> ScaledCrossEntropy:
+    """Cross-entropy of the logits at the scale where the two largest are 4 apart, on average over the inputs."""
+    with evaluating(model):
+        gaps = np.concatenate([top_gap(_numpy(_run(model, x)[1])) for x in inputs])
+    gap = float(gaps.mean())
+    return ScaledCrossEntropy(scale=_TYPICAL_GAP / gap if np.isfinite(gap) and gap > 0 else 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +81,14 @@ class MeasuredChunk:
 
     rows  {name: one entry per example}.
     u, s  utility and sensitivity [B, *D], for the maps and token strips.
+    own   the model's own utility [B, *D], even if u is that of a reference.
     """
 
     batch: Batch
     rows: dict[str, np.ndarray]
     u: Tensor
     s: Tensor
+    own: Tensor
 
 
 def measure(model: Classifier, batch: Batch, first: int, plan: AuditPlan) -> Iterator[MeasuredChunk]:
@@ -79,14 +105,15 @@ def _measure(model: Classifier, batch: Batch, ids: range, plan: AuditPlan) -> Me
     z, logits = _run(model, x)
     if not logits.isfinite().all():
         raise ValueError("the model's logits are not finite: check its weights for nan, and the range of the inputs")
-    u = _utility(model, batch, plan)
+    own = _own_utility(model, x, y, plan)
+    u = own if batch.given is None and plan.is_own else _utility(model, batch, plan)
     s, halves = _sensitivity(model, x, ids, plan)
     rows: dict[str, Any] = {"label": y, "logits": logits, "embedding": z, **_ranked(u, s, halves, valid_features(x))}
     rows |= _perturbed(model, batch, z, u, s, ids, plan)
-    rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_sensitivity": units(s)}
+    rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_utility": units(own)}
     if plan.making is not None:
         rows |= _corrupted(model, cast(Tensor, x), y, ids, plan.making)
-    return MeasuredChunk(batch, {name: _numpy(value) for name, value in rows.items()}, u, s)
+    return MeasuredChunk(batch, {name: _numpy(value) for name, value in rows.items()}, u, s, own)
 
 
 @torch.no_grad()
@@ -95,6 +122,12 @@ def _run(model: Classifier, x: Input) -> tuple[Tensor, Tensor]:
     z = model.embed(x)
     logits: Tensor = model.head(z)
     return z.flatten(1).float(), logits.float()
+
+
+def _own_utility(model: Classifier, x: Input, y: Tensor, plan: AuditPlan) -> Tensor:
+    """The model's own utility at the common scale of its logits, whatever utility the plan has."""
+    usual = RemovalUtility(memory=plan.memory) if isinstance(x, Tokens) else GradientUtility()
+    return (plan.utility if plan.is_own else usual)(model, x, y, loss=plan.loss)
 
 
 def _utility(model: Classifier, batch: Batch, plan: AuditPlan) -> Tensor:
@@ -131,9 +164,9 @@ def _ranked(u: Tensor, s: Tensor, halves: tuple[Tensor, ...], valid: Tensor | No
 def _perturbed(
     model: Classifier, batch: Batch, z: Tensor, u: Tensor, s: Tensor, ids: range, plan: AuditPlan
 ) -> dict[str, Any]:
-    """Shifts and hits [B, K] of all sides, and the overlap of the first selection with that of s."""
+    """Shifts, answers and margins [B, K] of all sides, and the overlap of the first selection with that of s."""
     x, valid = batch.x, valid_features(batch.x)
-    found: dict[str, list[Tensor]] = {f"{side}_{what}": [] for side in SIDES for what in ("shift", "right")}
+    found: dict[str, list[Tensor]] = {f"{side}_{what}": [] for side in SIDES for what in ("shift", "answer", "margin")}
     for number, step in enumerate(plan.steps):
         generator = torch.Generator(u.device).manual_seed(seed_of(plan.seed, ids.start, 1))
         low, high = step.select(u, valid, generator)
@@ -146,7 +179,8 @@ def _perturbed(
             there, logits = _run(model, moved)
             some = chosen.flatten(1).any(1)
             found[f"{side}_shift"].append((there - z).norm(dim=1).where(some, torch.nan))
-            found[f"{side}_right"].append(logits.argmax(1) == batch.y)
+            found[f"{side}_answer"].append(logits.argmax(1))
+            found[f"{side}_margin"].append(torch.from_numpy(margins(_numpy(logits), _numpy(batch.y))))
     return {"top_overlap": agreed, **{name: torch.stack(values, 1) for name, values in found.items()}}
 
 
@@ -327,18 +361,20 @@ class Collected:
 
     inputs   the first examples, as many as fit into 256 MB, for further forward passes.
     sources  the origin of each example; "" if unknown.
+    outside  whether a utility came with the data.
     """
 
     middle: int
     parts: dict[str, list[np.ndarray]] = field(default_factory=dict)
     columns: dict[str, list[str]] = field(default_factory=dict)
     words: list[np.ndarray] = field(default_factory=list)
-    word_sensitivity: list[np.ndarray] = field(default_factory=list)
+    word_utility: list[np.ndarray] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     showcase: Showcase = field(default_factory=Showcase)
     shape: torch.Size = field(default_factory=torch.Size)
     tokens: bool = False
+    outside: bool = False
     _room: int = _KEPT
 
     def __len__(self) -> int:
@@ -354,13 +390,14 @@ class Collected:
         for name, held in self.columns.items():
             held.extend([""] * (len(self) - len(held))) if name not in found.batch.columns else None
         self.sources += found.batch.sources or [""] * len(found.batch)
-        self._keep(found.batch.x, found.s)
+        self.outside |= found.batch.given is not None
+        self._keep(found.batch.x, found.own)
 
     def rows(self) -> dict[str, np.ndarray]:
         """All measurements, one entry per example."""
         return {name: np.concatenate(parts) for name, parts in self.parts.items()}
 
-    def _keep(self, x: Input, s: torch.Tensor) -> None:
+    def _keep(self, x: Input, own: torch.Tensor) -> None:
         self.shape = shape_of(x)[1:]
         self._room -= shape_of(x).numel() * (16 if isinstance(x, Tokens) else x.element_size())
         if self._room >= 0:
@@ -368,9 +405,9 @@ class Collected:
         if not isinstance(x, Tokens):
             return
         self.tokens = True
-        for ids, feature, row in zip(x.ids.cpu(), x.features.cpu(), s.detach().cpu(), strict=True):
+        for ids, feature, row in zip(x.ids.cpu(), x.features.cpu(), own.detach().cpu(), strict=True):
             self.words.append(ids[feature].numpy())
-            self.word_sensitivity.append(row[feature].numpy())
+            self.word_utility.append(row[feature].numpy())
 
 
 def embedding_distance(embeddings: np.ndarray) -> float:

@@ -20,31 +20,35 @@ from typing import Any
 import numpy as np
 import torch
 
-from poise.auditing.design import AuditPlan
+from poise.auditing.design import AuditPlan, noise_of
 from poise.auditing.measure import Collected, embedding_distance
-from poise.auditing.statistics.misuse import search_misused_features
+from poise.auditing.mismatch import at_chance, look_for_mismatch
+from poise.auditing.statistics.misuse import MisusedFeature, search_misused_features
 from poise.auditing.statistics.numbers import (
     Measurements,
+    Number,
     corruption_cells,
     measurements_of,
     not_measured,
     numbers,
     perturbation,
-    plane_draws,
     rare_classes,
     slices,
 )
 from poise.auditing.verdict import (
+    LEAST_DROP,
     LEAST_FAR,
-    MOST_NEAR_SHIFT,
     NEUTRAL,
-    SURE,
-    check_numbering,
+    RELIES,
+    Confusion,
+    Verdict,
     confusions,
     from_classes,
+    from_drop,
     from_features,
-    in_a_cycle,
+    from_outside,
     judge,
+    too_few,
 )
 from poise.checks import require_several, require_whole
 from poise.classifier import Classifier
@@ -81,7 +85,10 @@ class Audit:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The verdict in words: "over-robust", "brittle", "follows utility" or "undecided"; it may have several."""
+        """The verdict in words; it may have several.
+
+        "relies", "misses", "breaks", "no weakness found", "mismatch" or "undecided".
+        """
         return tuple(self.facts["verdict"]["names"])
 
     @property
@@ -154,12 +161,8 @@ def build_audit(
     counts = Counter(int(label) for label in table.label)
     found = numbers(table, plan.making, plan.middle)
     errors = search_misused_features(model, rows, collected, names.features, lambda number: _word(number, names))
-    chance = max(counts.values()) / len(table.label)
-    draws = plane_draws(table, plan.middle)
     confused = confusions(table.label, table.predicted)
-    above_chance = found["accuracy"].low > chance  # a model that guesses confuses all classes
-    findings = [*from_features(errors), *(from_classes(confused, names.classes) if above_chance else [])]
-    verdict = check_numbering(judge(found, draws, findings, chance), in_a_cycle(confused), names.classes)
+    verdict = _verdict(rows, found, errors, confused, collected, plan, names.classes)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
     telling, arrays = _notable_examples(collected, table, plan, names)
     facts: dict[str, Any] = {
@@ -180,7 +183,7 @@ def build_audit(
         "settings": _settings(plan),
         "middle": plan.middle,
         "verdict": verdict.as_dict(),
-        "thresholds": {"least_far": LEAST_FAR, "neutral": NEUTRAL, "most_near_shift": MOST_NEAR_SHIFT, "sure": SURE},
+        "thresholds": {"least_drop": LEAST_DROP, "least_far": LEAST_FAR, "neutral": NEUTRAL},
         "leftover": [each.as_dict() for each in errors],
         "confusions": [each.as_dict() for each in confused],
         "numbers": {name: number.as_dict() for name, number in found.items()},
@@ -192,6 +195,32 @@ def build_audit(
         "notes": [*plan.notes, *_warnings(table, counts, rows["logits"].shape[1])],
     }
     return Audit(facts, table, plan.making, collected.columns, arrays, collected.sources)
+
+
+def _verdict(
+    rows: dict[str, np.ndarray],
+    found: dict[str, Number],
+    errors: Sequence[MisusedFeature],
+    confused: Sequence[Confusion],
+    collected: Collected,
+    plan: AuditPlan,
+    names: Sequence[str],
+) -> Verdict:
+    """The verdict from the answers: too few examples, then a mismatch, then everything else."""
+    labels, count = rows["label"], len(rows["label"])
+    if few := too_few(count, len(np.unique(labels))):
+        return judge(few, count)
+    unfit, first = look_for_mismatch(rows["logits"].astype(float), labels, found, names)
+    if unfit:
+        return judge(unfit, count)
+    chance = at_chance(found["accuracy"], labels)
+    by_errors, by_reference = from_features(errors), []
+    if collected.outside or not plan.is_own:
+        by_reference = from_outside(found)
+    if chance and not by_reference and not any(each.name == RELIES for each in by_errors):
+        return judge(chance, count)
+    by_classes = [] if chance else from_classes(confused, names)  # a model that guesses confuses all classes
+    return judge([*by_errors, *by_reference, *by_classes, *from_drop(found, noise_of(plan))], count, first)
 
 
 def _model(model: Classifier, name: str, rows: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -264,7 +293,7 @@ def _warnings(table: Measurements, counts: Counter[int], num_classes: int) -> li
             f"the sample contains {len(counts)} of {num_classes} classes: shuffle the loader, or use more examples"
         )
     if len(table.label) < 50:
-        notes.append("fewer than 50 examples: intervals are wide, and the verdict is often undecided")
+        notes.append("fewer than 50 examples: intervals are wide, and only large weaknesses show")
     unranked = int(np.isnan(table.rank_correlation).sum())
     if unranked:
         notes.append(f"{unranked} examples have no rank correlation: they are constant, or have fewer than 3 features")

@@ -1,39 +1,35 @@
-"""The verdict: one sentence, from the model's place in the plane of gains and from its errors.
+"""The verdict: what the classifier's answers say about it, and what to do next.
 
-A gain is how far the embedding moves, relative to the same noise on as many random features:
+There are four answers, and the first three may come together:
 
-    near = mean shift with the least useful features / mean shift with random ones
-    far  = mean shift with the most useful features / mean shift with random ones
+    relies              on something it should not: it answers better without a feature
+    misses              something it should use: a feature or a class that it does not see
+    breaks              under harmless change: noise on the least useful features costs answers
+    no weakness found   with the smallest drop that this sample could have shown
 
-1 is neutral: a model that is equally sensitive to all features has gain 1, for any scale, data and sigma. The plane has
-three regions:
+Two others come before them. "mismatch" means that the model and the data do not fit together (mismatch.py): then
+nothing else is said, since features would be accused of another mistake. "undecided" means that there are too few
+examples, or that the evidence does not tell which.
 
-    over-robust       far < 1/4
-    brittle           far >= 1/4 and near >= min(far, 1)
-    follows utility   far >= 1/4 and near < min(far, 1)
+All evidence is about answers: right or wrong, and the margin between the true class and the best other one, in units of
+the typical margin. So the verdict does not change if layers are rescaled, or all logits are divided by a temperature.
 
-The verdict names a region that holds 95 % of the resamples of examples. Otherwise it is "undecided", and gives the two
-most likely regions. A model whose least useful features move its embedding by half of the typical distance of two
-examples is brittle in any region.
+    drop = share of right answers - share of right answers with the least useful features perturbed, paired
+    breaks if the 95 % interval of the drop begins at 5 points or more
 
-The errors contribute as well. A feature that correlates with them (statistics/misuse.py) is unused, which means
-over-robust, or overused, which means brittle; if neither is certain, the verdict is undecided. A class that is mostly
-confused with one other class means over-robust.
+If the utility comes from outside, from another model or with the data, the margin must follow it:
 
-The verdict is undecided if the model is not clearly better than guessing, because its utility is then meaningless; if
-it confuses classes in a cycle, because the labels are then numbered differently; and with fewer than 10 examples or a
-single class.
+    gain = mean | change of the margin | with some features perturbed / the same with as many random features
+    misses if the gain of the most useful features is below 1/4, and relies if that of the least useful ones is at least
+    1 and at least that of the most useful ones, at 95 %
 
 Confusions. A model that sees the difference between two classes makes some errors; one that ignores it predicts the
 other class for most examples. The test is binomial, against "at most half of the class", with p times the number of
-classes (Bonferroni). It needs at least three classes: with two, a model that prefers one class would look the same. A
-model that does not see a difference gives both classes the same name, so confusions in a cycle, A for B and B for A,
-indicate that the labels are numbered differently.
+classes (Bonferroni). It needs at least three classes: with two, a model that prefers one class would look the same.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import comb
@@ -42,132 +38,177 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.statistics.misuse import MOST_USE, MisusedFeature
-from poise.auditing.statistics.numbers import Number
+from poise.auditing.statistics.numbers import Number, paired_drop
 
-OVER_ROBUST, BRITTLE, FOLLOWS, UNDECIDED = "over-robust", "brittle", "follows utility", "undecided"
-LEAST_FAR = 0.25
-NEUTRAL = 1.0
-MOST_NEAR_SHIFT = 0.5
-SURE = 0.95
+RELIES, MISSES, BREAKS, SOUND = "relies", "misses", "breaks", "no weakness found"
+MISMATCH, UNDECIDED = "mismatch", "undecided"
+NAMES = (RELIES, MISSES, BREAKS, SOUND, MISMATCH, UNDECIDED)
+PHRASES = {
+    RELIES: "relies on something it should not",
+    MISSES: "misses something it should use",
+    BREAKS: "breaks under harmless change",
+    SOUND: "no weakness found",
+    MISMATCH: "model and data do not fit together",
+    UNDECIDED: "undecided",
+}
+LEAST_DROP = 0.05
+LEAST_FAR, NEUTRAL = 0.25, 1.0
+LEAST_EXAMPLES = 10
 LEVEL = 0.02
 _LEAST = 5  # examples of a class
 _SHOWN = 3
-_MANY = 100
-_LEAST_EXAMPLES = 10
-Findings = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One answer: what was measured, and what to do next. A `question` can only be answered by the user."""
+
+    name: str
+    sentence: str
+    advice: str
+    question: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "phrase": PHRASES[self.name]}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """names   one or more of the four verdicts.
+    """first     what to know before anything else, such as wrong confidences; it does not change the answers.
 
-    shares  the share of the resamples in each region of the plane.
+    findings  the answers; at least one.
     """
 
-    names: tuple[str, ...]
-    sentence: str
-    shares: dict[str, float]
+    findings: tuple[Finding, ...]
+    first: tuple[Finding, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.name for each in self.findings))
+
+    @property
+    def sentence(self) -> str:
+        """Each answer with its evidence."""
+        said = [each.sentence for each in self.first]
+        for name in self.names:
+            reasons = " ".join(each.sentence for each in self.findings if each.name == name)
+            said.append(f"{PHRASES[name].capitalize()}: {reasons}")
+        return " ".join(said)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"names": list(self.names), "sentence": self.sentence, "shares": self.shares}
+        return {
+            "names": list(self.names),
+            "sentence": self.sentence,
+            "first": [each.as_dict() for each in self.first],
+            "findings": [each.as_dict() for each in self.findings],
+        }
 
 
-def judge(numbers: Mapping[str, Number], draws: np.ndarray, from_errors: Findings, chance: float) -> Verdict:
-    """The verdict from the numbers, the resamples of both gains [R, 2], the errors, and the accuracy of guessing."""
-    near, far, accuracy = (numbers[name] for name in ("near_gain", "far_gain", "accuracy"))
-    counts = Counter(region(*draw) for draw in draws)
-    shares = {name: counts[name] / max(1, len(draws)) for name in (OVER_ROBUST, BRITTLE, FOLLOWS)}
-    certain = next((name for name, held in shares.items() if held >= SURE), UNDECIDED)
-    findings = [*_from_shift(numbers["near_shift"]), *from_errors]
-    findings = [each for each in findings if each[0] != UNDECIDED] or findings
-    if accuracy.examples < _LEAST_EXAMPLES:
-        why = f"{accuracy.examples} examples are too few; use at least {_LEAST_EXAMPLES}, preferably 100 or more."
-        return Verdict((UNDECIDED,), f"undecided: {why}", shares)
-    if chance == 1:
-        return Verdict((UNDECIDED,), "undecided: all examples belong to one class; add examples of the others.", shares)
-    if all(name == UNDECIDED for name, _ in from_errors) and not accuracy.low > chance:
-        than = f"accuracy {accuracy.value:.2f} is not clearly better than guessing ({chance:.2f})"
-        return Verdict((UNDECIDED,), f"undecided: {than}, so its utility is meaningless.", shares)
-    parts = [] if findings and certain in (FOLLOWS, UNDECIDED) else [(certain, _in_plane(certain, near, far, shares))]
-    parts += findings if certain in (FOLLOWS, UNDECIDED) else [each for each in findings if each[0] != UNDECIDED]
-    names = tuple(dict.fromkeys(name for name, _ in parts))
-    return Verdict(names, " ".join(f"{name}: {reason}" for name, reason in parts), shares)
+def too_few(count: int, classes: int) -> list[Finding]:
+    """The only finding if there are too few examples, or all of one class."""
+    if count < LEAST_EXAMPLES:
+        why = f"{count} examples are too few."
+        return [Finding(UNDECIDED, why, f"Use at least {LEAST_EXAMPLES} examples, preferably 100 or more.")]
+    if classes == 1:
+        return [Finding(UNDECIDED, "all examples belong to one class.", "Add examples of the others.")]
+    return []
 
 
-def region(near: float, far: float) -> str:
-    """The region of a point in the plane."""
-    if not np.isfinite([near, far]).all():
-        return UNDECIDED
-    if far < LEAST_FAR:
-        return OVER_ROBUST
-    return BRITTLE if near >= min(far, NEUTRAL) else FOLLOWS
+def judge(findings: Sequence[Finding], count: int, first: Sequence[Finding] = ()) -> Verdict:
+    """The verdict from all findings; `count` examples were perturbed."""
+    certain = [each for each in findings if each.name != UNDECIDED]
+    ordered = sorted(certain or findings, key=lambda each: NAMES.index(each.name))
+    return Verdict(tuple(ordered) or (_nothing(count),), tuple(first))
 
 
-def _from_shift(near: Number) -> Findings:
-    """Brittle if the least useful features move the embedding far, whatever the gains are."""
-    if not near.low >= MOST_NEAR_SHIFT:
+def _nothing(count: int) -> Finding:
+    least = smallest_drop(count)
+    seen = f"a drop of {least:.0%} or more under noise on the least useful features would have shown" if least else ""
+    why = f"{count} examples were perturbed; {seen}." if seen else f"{count} examples are too few to show a drop."
+    return Finding(SOUND, why, "Read the numbers below, and audit again with data from where the model will be used.")
+
+
+def smallest_drop(count: int) -> float | None:
+    """The smallest drop of right answers that would count as breaking, among `count` examples."""
+    right = np.ones(count)
+    for wrong in range(1, count + 1):
+        if paired_drop(right, (np.arange(count) >= wrong).astype(float)).low >= LEAST_DROP:
+            return wrong / count
+    return None
+
+
+def from_drop(numbers: Mapping[str, Number], noise: str) -> list[Finding]:
+    """Breaks if noise on the least useful features costs answers; `noise` names it, with {} for the features."""
+    near, far = numbers["near_accuracy_drop"], numbers["far_accuracy_drop"]
+    if not near.low >= LEAST_DROP:
         return []
-    span = f"{near.value:.2f} [{near.low:.2f}, {near.high:.2f}]"
-    return [
-        (BRITTLE, f"the least useful features move its embedding by {span} of the typical distance of two examples.")
-    ]
-
-
-def _in_plane(name: str, near: Number, far: Number, shares: dict[str, float]) -> str:
-    both = f"(gains {_words(near)} and {_words(far)}; 1 is neutral)"
-    if name == OVER_ROBUST:
-        return f"even the most useful features hardly move its embedding: their gain is {_words(far)}; 1 is neutral."
-    if name == BRITTLE:
-        than = "random ones" if near.value >= NEUTRAL else "the most useful ones"
-        return f"the least useful features move its embedding at least as far as {than} {both}."
-    if name == FOLLOWS:
-        return (
-            f"the most useful features move its embedding {_times(near, far)} as far as the least useful ones {both}."
-        )
-    likely = sorted(shares, key=lambda each: -shares[each])[:2]
-    return (
-        f"between {likely[0]} ({shares[likely[0]]:.0%} of the resamples) and {likely[1]} ({shares[likely[1]]:.0%}) "
-        f"{both}: use more examples."
+    sentence = (
+        f"{noise.format('least useful')} takes {_points(near)} points off its accuracy "
+        f"(on the most useful ones: {100 * far.value:.0f})."
     )
+    advice = "Train with noise or augmentation of this kind, or with feature contrastive learning, and audit again."
+    return [Finding(BREAKS, sentence, advice)]
 
 
-def from_features(errors: Sequence[MisusedFeature]) -> Findings:
+def from_outside(numbers: Mapping[str, Number]) -> list[Finding]:
+    """What the utility of a reference, or that of the data, says about the answers."""
+    near, far = numbers["near_output_gain"], numbers["far_output_gain"]
+    source = "the reference finds"
+    if far.high < LEAST_FAR:
+        return [
+            Finding(
+                MISSES,
+                f"what {source} most useful moves its answers {_gain(far)} times as far as random features do.",
+                "Look at the maps: is the feature visible to the model (size, crop, preprocessing), and in its data?",
+            )
+        ]
+    if near.low >= max(NEUTRAL, far.high):
+        return [
+            Finding(
+                RELIES,
+                f"what {source} least useful moves its answers {_gain(near)} times as far as random features do.",
+                "Look at the maps of the most brittle examples, and vary these features in the training data.",
+            )
+        ]
+    return []
+
+
+def from_features(errors: Sequence[MisusedFeature]) -> list[Finding]:
     """The findings from features that correlate with the errors, the most significant first."""
     certain = [each for each in errors if each.counts and each.kind != "unclear"]
     doubtful = [each for each in errors if each.counts and (each.use is None or each.use < MOST_USE)]
     if not certain and doubtful:
-        first = f"its errors correlate with {doubtful[0].name} (p = {doubtful[0].p:.3f})"
-        return [(UNDECIDED, f"{first}, but it is unclear whether it overuses or ignores this feature.")]
-    return [
-        _of_kind([each for each in certain if each.kind == kind]) for kind in dict.fromkeys(e.kind for e in certain)
-    ]
+        why = f"its errors correlate with {doubtful[0].name} (p = {doubtful[0].p:.3f})"
+        sentence = f"{why}, but it is unclear whether it overuses or ignores this feature."
+        return [Finding(UNDECIDED, sentence, "Use more examples, or compare examples with and without it.")]
+    kinds = dict.fromkeys(each.kind for each in certain)
+    return [_of_kind([each for each in certain if each.kind == kind]) for kind in kinds]
 
 
-def _of_kind(features: Sequence[MisusedFeature]) -> tuple[str, str]:
+def _of_kind(features: Sequence[MisusedFeature]) -> Finding:
     found, alike = features[0], [each.name for each in features][:_SHOWN]
     named = " and ".join([", ".join(alike[:-1]), alike[-1]]) if len(alike) > 1 else alike[0]
     it, p_value = "it" if len(alike) == 1 else "the first", f"(p = {found.p:.3f})"
     if found.kind == "unused":
         worth = f"one weight on {it} would reduce the loss by about {found.gain:.0%}"
-        return OVER_ROBUST, f"it ignores {named}, which its errors correlate with: {worth} {p_value}."
+        sentence = f"it ignores {named}, which its errors correlate with: {worth} {p_value}."
+        advice = (
+            f"Is {found.name} known when the model is used, and allowed to decide? Then train with examples where it "
+            "decides, and check that it reaches the model. If it is a leak of the label, remove it from the data."
+        )
+        return Finding(MISSES, sentence, advice, question=True)
     worth = f"without {it}, its loss is {found.without or 0:.0%} lower"
-    return BRITTLE, f"it overuses {named}, which causes errors: {worth} {p_value}."
+    sentence = f"it overuses {named}, which causes errors: {worth} {p_value}."
+    return Finding(RELIES, sentence, f"Remove {found.name} from the inputs, or add examples where it misleads.")
 
 
-def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> Findings:
+def from_classes(found: Sequence[Confusion], names: Sequence[str]) -> list[Finding]:
     """The finding from classes that are mostly confused with one other class."""
     if not found:
         return []
-    return [(OVER_ROBUST, f"it ignores what distinguishes classes: it takes {_listed(found, names)}.")]
-
-
-def check_numbering(verdict: Verdict, cycle: Sequence[Confusion], names: Sequence[str]) -> Verdict:
-    """The verdict, or undecided if classes are confused in a cycle: then the labels are unreliable."""
-    if not cycle:
-        return verdict
-    why = f"it takes {_listed(cycle, names)}, which suggests swapped labels"
-    sentence = f"undecided: {why}: check that the labels are numbered as the model numbers its classes."
-    return Verdict((UNDECIDED,), sentence, verdict.shares)
+    sentence = f"it ignores what distinguishes classes: it takes {_listed(found, names)}."
+    advice = "Compare examples of the two classes, check their labels, and add training examples of the first."
+    return [Finding(MISSES, sentence, advice)]
 
 
 def _listed(found: Sequence[Confusion], names: Sequence[str]) -> str:
@@ -178,12 +219,12 @@ def _listed(found: Sequence[Confusion], names: Sequence[str]) -> str:
     return ", ".join(parts[:_SHOWN]) + more
 
 
-def _words(gain: Number) -> str:
+def _points(drop: Number) -> str:
+    return f"{100 * drop.value:.0f} [{100 * drop.low:.0f}, {100 * drop.high:.0f}]"
+
+
+def _gain(gain: Number) -> str:
     return f"{gain.value:.2f} [{gain.low:.2f}, {gain.high:.2f}]"
-
-
-def _times(near: Number, far: Number) -> str:
-    return f"{far.value / near.value:.1f} times" if far.value < _MANY * near.value else f"more than {_MANY} times"
 
 
 @dataclass(frozen=True)
@@ -214,18 +255,3 @@ def confusions(labels: np.ndarray, predicted: np.ndarray) -> list[Confusion]:
         p = min(1.0, len(tried) * sum(comb(of, k) for k in range(count, of + 1)) / 2**of)
         found.append(Confusion(int(label), int(names[hits.argmax()]), count, of, p))
     return sorted((each for each in found if each.p < LEVEL), key=lambda each: each.p)
-
-
-def in_a_cycle(found: Sequence[Confusion]) -> list[Confusion]:
-    """The confusions that lead from a class through others back to it."""
-    leads = {each.label: each.taken_for for each in found}
-
-    def returns(label: int) -> bool:
-        place = leads[label]
-        for _ in leads:
-            if place == label:
-                return True
-            place = leads.get(place, place)
-        return False
-
-    return [each for each in found if returns(each.label)]

@@ -98,7 +98,7 @@ def audit(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Find out whether a model is over-robust or brittle, or whether its sensitivity follows utility.
+    """Find out what a model relies on, what it misses, and whether it breaks under harmless change.
 
     poise audit timm:resnet50 --weights resnet50.safetensors --data photos/
 

@@ -47,8 +47,8 @@ reward, all centred over classes,
     without  1 - mean loss(f') / mean loss(f)        the cost of the feature: above 0 the model is better without it
 
     overused   use is below 0: the model goes the wrong way; and without is at least 5 % of the loss
-    unused     use is between -1/4 and 1/4, and the embedding moves with the feature no more than with others (at most
-               1.5 times as much as with the median one)
+    unused     use is between -1/4 and 1/4, and the loss moves with the feature no more than with others (its utility is
+               at most 1.5 times that of the median one)
     unclear    all others: the interval crosses a border, or the model goes in the right direction, but not far enough
 
 where use counts with 2.6 standard errors over examples, which leaves 1 % to chance.
@@ -73,7 +73,7 @@ from poise.tokens import Input, Tokens
 
 LEAST_COST = 0.05  # of the mean loss
 MOST_USE = 0.25
-MOST_SENSITIVE = 1.5  # times the median
+MOST_USEFUL = 1.5  # times the median
 STANDARD_ERRORS = 2.576  # leave 1 % to chance
 CONSTANT = 1e-9
 LEAST_EXAMPLES = 30
@@ -190,18 +190,18 @@ def _tested(
 class FeatureRemoval:
     """The removal of features.
 
-    without      returns the logits [M, L] of the first M examples without the given units.
-    rest         [J] the value of a removed unit.
-    sensitivity  [J] how far the embedding moves with each unit, the mean over examples.
+    without  returns the logits [M, L] of the first M examples without the given units.
+    rest     [J] the value of a removed unit.
+    utility  [J] how far the loss moves with each unit, the mean over examples.
     """
 
     without: Callable[[Sequence[int]], np.ndarray]
     rest: np.ndarray
-    sensitivity: np.ndarray
+    utility: np.ndarray
 
-    def is_insensitive(self, unit: int) -> bool:
-        """Whether the embedding moves no more with this unit than with others."""
-        return bool(self.sensitivity[unit] <= MOST_SENSITIVE * np.median(self.sensitivity))
+    def is_minor(self, unit: int) -> bool:
+        """Whether the loss moves no more with this unit than with others."""
+        return bool(self.utility[unit] <= MOST_USEFUL * np.median(self.utility))
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +247,7 @@ def measured_effect(
     share = 1 - float(loss_of(left, labels).mean()) / loss
     if use + slack < 0 and share >= LEAST_COST:
         return "overused", use, share
-    unused = abs(use) + slack < MOST_USE and removal.is_insensitive(unit)
+    unused = abs(use) + slack < MOST_USE and removal.is_minor(unit)
     return "unused" if unused else "unclear", use, share
 
 
@@ -357,28 +357,26 @@ def search_misused_features(
     if not collected.tokens:
         values = rows["units"].astype(float)
         titles = unit_names(collected.shape, tuple(features))
-        removal = _at_mean(model, collected, values.mean(0), rows["unit_sensitivity"].mean(0))
+        removal = _at_mean(model, collected, values.mean(0), rows["unit_utility"].mean(0))
         return misused_features(logits, labels, values, removal, titles)
     counts = Counter(number for words in collected.words for number in {*words.tolist()})
     vocabulary = [number for number, count in counts.most_common(_WORDS) if count >= _OFTEN]
     if not vocabulary:
         return []
     places = {number: place for place, number in enumerate(vocabulary)}
-    values, sensitivity = np.zeros((len(labels), len(vocabulary))), np.zeros(len(vocabulary))
-    for row, (words, s) in enumerate(zip(collected.words, collected.word_sensitivity, strict=True)):
-        for number, strength in zip(words.tolist(), s.tolist(), strict=True):
+    values, utility = np.zeros((len(labels), len(vocabulary))), np.zeros(len(vocabulary))
+    for row, (words, u) in enumerate(zip(collected.words, collected.word_utility, strict=True)):
+        for number, strength in zip(words.tolist(), u.tolist(), strict=True):
             if number in places:
                 values[row, places[number]] += 1
-                sensitivity[places[number]] += strength
+                utility[places[number]] += strength
     titles = [f"the word {word(number)!r}" for number in vocabulary]
     return misused_features(
-        logits, labels, values, _removed(model, collected, vocabulary, sensitivity / values.sum(0)), titles
+        logits, labels, values, _removed(model, collected, vocabulary, utility / values.sum(0)), titles
     )
 
 
-def _removed(
-    model: Classifier, collected: Collected, vocabulary: Sequence[int], sensitivity: np.ndarray
-) -> FeatureRemoval:
+def _removed(model: Classifier, collected: Collected, vocabulary: Sequence[int], utility: np.ndarray) -> FeatureRemoval:
     def without(chosen: Sequence[int]) -> np.ndarray:
         numbers = torch.tensor([vocabulary[place] for place in chosen])
 
@@ -388,10 +386,10 @@ def _removed(
 
         return _logits(model, collected.inputs, change)
 
-    return FeatureRemoval(without, np.zeros(len(vocabulary)), sensitivity)
+    return FeatureRemoval(without, np.zeros(len(vocabulary)), utility)
 
 
-def _at_mean(model: Classifier, collected: Collected, means: np.ndarray, sensitivity: np.ndarray) -> FeatureRemoval:
+def _at_mean(model: Classifier, collected: Collected, means: np.ndarray, utility: np.ndarray) -> FeatureRemoval:
     def without(chosen: Sequence[int]) -> np.ndarray:
         def change(x: Input) -> Input:
             x = cast(Tensor, x)
@@ -401,7 +399,7 @@ def _at_mean(model: Classifier, collected: Collected, means: np.ndarray, sensiti
 
         return _logits(model, collected.inputs, change)
 
-    return FeatureRemoval(without, means, sensitivity)
+    return FeatureRemoval(without, means, utility)
 
 
 @torch.no_grad()

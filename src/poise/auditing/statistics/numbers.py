@@ -2,6 +2,8 @@
 
 Slices are classes, the rare classes, and each value of a column.
 
+    drop         of paired right answers, n of which are lost and m won: with p = (n + 1) / (N + 2) and
+                 q = (m + 1) / (N + 2), p - q +- 1.96 sqrt((p + q - (p - q)^2) / (N + 2)) (Bonett and Price 2012)
     mean         percentile bootstrap over examples, the same resamples for every number of an audit
     share        Wilson's interval for right or wrong, which does not collapse if all are right
     calibration  ECE = sum over bins of | mean over all examples of (right - confidence) in the bin |. Its value and its
@@ -37,9 +39,14 @@ _Z = 1.959964
 _BLOCK = 1 << 22  # weights per block
 _LEAST_RELIABILITY = 0.05
 _VALUES = 50  # most values shown per column
+SIDES = ("near", "random", "far")
+_DROPS = ("accuracy", "accuracy_drop", "margin_drop", "changed")
 _PLAIN = (
-    *("accuracy", "calibration_error", "rank_correlation", "observed_rank_correlation", "reliability", "top_overlap"),
-    *("near_gain", "far_gain", "near_shift", "far_shift", "near_accuracy", "far_accuracy"),
+    *("accuracy", "calibration_error"),
+    *(f"{side}_{what}" for side in SIDES for what in _DROPS),
+    *("near_output_gain", "far_output_gain"),
+    *("rank_correlation", "observed_rank_correlation", "reliability", "top_overlap"),
+    *("near_gain", "far_gain", "near_shift", "far_shift"),
 )
 Cells = dict[str, dict[str, dict[str, Any]]]
 
@@ -66,6 +73,7 @@ class Measurements:
     label: np.ndarray  # [N]
     predicted: np.ndarray  # [N]
     right: np.ndarray  # [N] of 0 and 1
+    margin: np.ndarray  # [N] of the true class, in typical distances of the two largest logits
     confidence: np.ndarray  # [N]
     rank_correlation: np.ndarray  # [N] as observed
     half_correlation: np.ndarray  # [N] with half of the probes
@@ -74,8 +82,12 @@ class Measurements:
     near_shift: np.ndarray  # [N, K] in typical distances of two embeddings
     far_shift: np.ndarray  # [N, K]
     random_shift: np.ndarray  # [N, K]
-    near_right: np.ndarray  # [N, K]
-    far_right: np.ndarray  # [N, K]
+    near_answer: np.ndarray  # [N, K] the predicted class
+    far_answer: np.ndarray  # [N, K]
+    random_answer: np.ndarray  # [N, K]
+    near_margin: np.ndarray  # [N, K]
+    far_margin: np.ndarray  # [N, K]
+    random_margin: np.ndarray  # [N, K]
     corrupted_right: np.ndarray  # [N, C]; C = 0 without corruptions
     corrupted_confidence: np.ndarray  # [N, C]
 
@@ -86,6 +98,16 @@ class Measurements:
         found: np.ndarray = getattr(self, f"{side}_shift")[:, place] / measure
         return found
 
+    def right_under(self, side: str, place: int) -> np.ndarray:
+        """Whether each answer [N] is right under a perturbation."""
+        found: np.ndarray = (getattr(self, f"{side}_answer")[:, place] == self.label).astype(float)
+        return found
+
+    def margin_drop(self, side: str, place: int) -> np.ndarray:
+        """How far the margin [N] falls under a perturbation."""
+        found: np.ndarray = self.margin - getattr(self, f"{side}_margin")[:, place]
+        return found
+
 
 def measurements_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Measurements:
     """The table of measurements, with shifts in units of the typical distance of two embeddings."""
@@ -93,23 +115,26 @@ def measurements_of(rows: dict[str, np.ndarray], embedding_distance: float) -> M
     powers = np.exp(logits - logits.max(1, keepdims=True))
     predicted = logits.argmax(1)
     unit = embedding_distance if embedding_distance > 0 else np.nan
+    gap = float(top_gap(logits).mean()) or np.nan
     nothing = np.empty((len(predicted), 0))
+    sides: dict[str, Any] = {}
+    for side in SIDES:
+        sides[f"{side}_shift"] = rows[f"{side}_shift"] / unit
+        sides[f"{side}_answer"] = rows[f"{side}_answer"]
+        sides[f"{side}_margin"] = rows[f"{side}_margin"] / gap
     return Measurements(
-        rows["label"],
-        predicted,
-        (predicted == rows["label"]).astype(float),
-        powers.max(1) / powers.sum(1),
-        rows["rank_correlation"],
-        rows["half_correlation"],
-        rows["halves"],
-        rows["top_overlap"],
-        rows["near_shift"] / unit,
-        rows["far_shift"] / unit,
-        rows["random_shift"] / unit,
-        rows["near_right"].astype(float),
-        rows["far_right"].astype(float),
-        rows.get("corrupted_right", nothing).astype(float),
-        rows.get("corrupted_confidence", nothing),
+        label=rows["label"],
+        predicted=predicted,
+        right=(predicted == rows["label"]).astype(float),
+        margin=margins(logits, rows["label"]) / gap,
+        confidence=powers.max(1) / powers.sum(1),
+        rank_correlation=rows["rank_correlation"],
+        half_correlation=rows["half_correlation"],
+        halves=rows["halves"],
+        top_overlap=rows["top_overlap"],
+        corrupted_right=rows.get("corrupted_right", nothing).astype(float),
+        corrupted_confidence=rows.get("corrupted_confidence", nothing),
+        **sides,
     )
 
 
@@ -119,6 +144,8 @@ def numbers(table: Measurements, making: Making | None, middle: int) -> dict[str
     found = {
         "accuracy": share(table.right),
         "calibration_error": calibration(table.right, table.confidence),
+        **answers(table, middle),
+        **{f"{side}_output_gain": output_gain(table, side, middle) for side in ("near", "far")},
         "rank_correlation": rho,
         "observed_rank_correlation": mean(table.rank_correlation),
         "reliability": reliability,
@@ -127,10 +154,25 @@ def numbers(table: Measurements, making: Making | None, middle: int) -> dict[str
         "far_gain": gain(table, "far", middle),
         "near_shift": mean(table.near_shift[:, middle]),
         "far_shift": mean(table.far_shift[:, middle]),
-        "near_accuracy": share(table.near_right[:, middle]),
-        "far_accuracy": share(table.far_right[:, middle]),
     }
     return found if making is None else found | _corrupted(table, making)
+
+
+def answers(table: Measurements, place: int) -> dict[str, Number]:
+    """What becomes of the answers under noise on the least useful, on random and on the most useful features."""
+    found = {}
+    for side in SIDES:
+        right = table.right_under(side, place)
+        found[f"{side}_accuracy"] = share(right)
+        found[f"{side}_accuracy_drop"] = paired_drop(table.right, right)
+        found[f"{side}_margin_drop"] = mean(table.margin_drop(side, place))
+        found[f"{side}_changed"] = share((getattr(table, f"{side}_answer")[:, place] != table.predicted).astype(float))
+    return found
+
+
+def output_gain(table: Measurements, side: str, place: int) -> Number:
+    """How far the margin moves on one side, relative to as many random features."""
+    return ratio(np.abs(table.margin_drop(side, place)), np.abs(table.margin_drop("random", place)))
 
 
 def number_names(corruptions: Sequence[str]) -> list[str]:
@@ -155,8 +197,8 @@ def values_of(table: Measurements, making: Making | None, middle: int) -> dict[s
         "far_gain": table.gain("far", middle),
         "near_shift": table.near_shift[:, middle],
         "far_shift": table.far_shift[:, middle],
-        "near_accuracy": table.near_right[:, middle],
-        "far_accuracy": table.far_right[:, middle],
+        **{f"{side}_accuracy": table.right_under(side, middle) for side in SIDES},
+        **{f"{side}_margin_drop": table.margin_drop(side, middle) for side in SIDES},
     }
     if making is None:
         return found
@@ -166,33 +208,30 @@ def values_of(table: Measurements, making: Making | None, middle: int) -> dict[s
 
 def gain(table: Measurements, side: str, place: int) -> Number:
     """The mean shift of a side divided by that of random features, with the uncertainty of both."""
-    draws = plane_draws(table, place)[:, ("near", "far").index(side)]
-    held = table.gain(side, place)
-    known = int((~np.isnan(held)).sum())
-    return interval(float(np.nanmean(held)) if known else np.nan, draws, known)
+    return ratio(getattr(table, f"{side}_shift")[:, place], table.random_shift[:, place])
 
 
-def plane_draws(table: Measurements, place: int) -> np.ndarray:
-    """Joint resamples of both gains [R, 2]."""
-    shifts = np.stack([getattr(table, f"{side}_shift")[:, place] for side in ("near", "far", "random")], 1)
-    if len(shifts) < 2:
-        return np.full((1, 2), np.nan)
-    draws = resampled(shifts)
+def ratio(above: np.ndarray, below: np.ndarray) -> Number:
+    """The mean of one number per example [N] divided by that of another, with the uncertainty of both."""
+    pair = np.stack([above, below], 1)
+    known = int((~np.isnan(pair)).all(1).sum())
+    if known < 2 or not np.nanmean(below):
+        return Number(math.nan, math.nan, math.nan, known)
+    draws = resampled(pair)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: np.ndarray = draws[:, :2] / draws[:, 2:]
-    return found
+        return interval(float(np.nanmean(above) / np.nanmean(below)), draws[:, 0] / draws[:, 1], known)
 
 
 def perturbation(table: Measurements, strengths: tuple[float, ...]) -> list[dict[str, Any]]:
-    """Shift, gain and accuracy of both sides at each strength, and the shift of random features."""
+    """What becomes of answers and embeddings on each side at each strength."""
     rows = []
     for number, strength in enumerate(strengths):
         row: dict[str, Any] = {"strength": strength, "random_shift": mean(table.random_shift[:, number]).as_dict()}
         for side in ("near", "far"):
             row[f"{side}_shift"] = mean(getattr(table, f"{side}_shift")[:, number]).as_dict()
             row[f"{side}_gain"] = gain(table, side, number).as_dict()
-            row[f"{side}_accuracy"] = share(getattr(table, f"{side}_right")[:, number]).as_dict()
-        rows.append(row)
+            row[f"{side}_output_gain"] = output_gain(table, side, number).as_dict()
+        rows.append(row | {name: held.as_dict() for name, held in answers(table, number).items()})
     return rows
 
 
@@ -206,6 +245,20 @@ def corruption_cells(table: Measurements, making: Making | None) -> Cells:
             "calibration_error": calibration(right, confidence).as_dict(),
         }
     return cells
+
+
+def top_gap(logits: np.ndarray) -> np.ndarray:
+    """The largest logit minus the second largest [N]."""
+    both = np.partition(logits, -2, axis=1)[:, -2:]
+    found: np.ndarray = both[:, 1] - both[:, 0]
+    return found
+
+
+def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """f_y - max over the other classes of f_c [N]."""
+    own = np.arange(logits.shape[1]) == labels[:, None]
+    found: np.ndarray = logits[own] - np.where(own, -np.inf, logits).max(1)
+    return found
 
 
 def _corrupted(table: Measurements, making: Making) -> dict[str, Number]:
@@ -358,6 +411,18 @@ def share(right: np.ndarray) -> Number:
     middle, reach = p + _Z**2 / (2 * n), _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n))
     scale = 1 + _Z**2 / n
     return Number(p, max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale), n)
+
+
+def paired_drop(before: np.ndarray, after: np.ndarray) -> Number:
+    """The share of 1 before minus that after, of the same examples [N] of 0 and 1 (Bonett and Price)."""
+    n = len(before)
+    if n == 0:
+        return Number(math.nan, math.nan, math.nan, 0)
+    lost, won = (float((before > after).sum()), float((before < after).sum()))
+    down, up = (lost + 1) / (n + 2), (won + 1) / (n + 2)
+    reach = _Z * math.sqrt((down + up - (down - up) ** 2) / (n + 2))
+    value = (lost - won) / n
+    return Number(value, max(-1.0, min(value, down - up - reach)), min(1.0, max(value, down - up + reach)), n)
 
 
 def calibration(right: np.ndarray, confidence: np.ndarray, seed: int = 0) -> Number:
