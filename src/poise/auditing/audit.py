@@ -74,11 +74,10 @@ def audit(
     limit = sample_size(kind_of(first.x), device) if examples is None else examples
     memory = memory or _MEMORY.get(device.type, 2**28)
     settings = AuditSettings(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
-    plan = make_plan(classifier, first.x, settings)
     opening = _opening(chain([first], flow))
-    plan = replace(plan, loss=common_loss(classifier, _first_inputs(opening)))
-    if note := precision_note(model):  # type: ignore[arg-type]
-        plan = replace(plan, notes=(*plan.notes, note))
+    loss = common_loss(classifier, _first_inputs(opening))
+    plan = replace(make_plan(classifier, first.x, settings), loss=loss)
+    plan = replace(plan, notes=(*plan.notes, *filter(None, [precision_note(model)])))  # type: ignore[arg-type]
     collected, complete = _collect(classifier, chain(opening, flow), plan, limit, progress)
     seconds = time.perf_counter() - begin
     return build_audit(classifier, collected, plan, _with_model_name(names or Names(), model), complete, seconds)
