@@ -42,17 +42,31 @@ def test_top_and_bottom_by_count(case: tuple[torch.Tensor, torch.Tensor], k: int
     if 2 * k > u.shape[1]:
         with pytest.raises(ValueError, match=f"k={k} needs 2k <= {u.shape[1]} features"):
             TopBottom(k)(u)
-    low, high = TopBottom(k)(u, valid)
-    for row in zip(u.tolist(), valid.tolist(), low.tolist(), high.tolist(), strict=True):
-        check_row(*row, k)
+    for mask in (valid, None)[: 1 if 2 * k > u.shape[1] else 2]:
+        low, high = TopBottom(k)(u, mask)
+        where = torch.ones_like(valid) if mask is None else mask
+        for row in zip(u.tolist(), where.tolist(), low.tolist(), high.tolist(), strict=True):
+            check_row(*row, k)
 
 
 @given(utilities(), st.sampled_from([0.1, 0.2, 0.3, 0.5, 1 / 3]))
 def test_top_and_bottom_by_fraction(case: tuple[torch.Tensor, torch.Tensor], fraction: float) -> None:
     u, valid = case
-    low, high = TopBottomFraction(fraction)(u, valid)
-    for row in zip(u.tolist(), valid.tolist(), low.tolist(), high.tolist(), strict=True):
-        check_row(*row, max(1, ceil(Fraction(str(round(fraction, 9))) * sum(row[1]))))
+    for mask in (valid, None):
+        low, high = TopBottomFraction(fraction)(u, mask)
+        where = torch.ones_like(valid) if mask is None else mask
+        for row in zip(u.tolist(), where.tolist(), low.tolist(), high.tolist(), strict=True):
+            check_row(*row, max(1, ceil(Fraction(str(round(fraction, 9))) * sum(row[1]))))
+
+
+@given(utilities(), st.sampled_from([torch.nan, torch.inf, -torch.inf]))
+def test_values_that_are_not_finite_are_chosen_once_at_most(
+    case: tuple[torch.Tensor, torch.Tensor], value: float
+) -> None:
+    u = case[0].masked_fill(case[1], value)
+    low, high = TopBottom(u.shape[1] // 2)(u)
+    assert not (low & high).any()
+    assert (low.sum(1) == u.shape[1] // 2).all() and (high.sum(1) == u.shape[1] // 2).all()
 
 
 @pytest.mark.parametrize("fraction", ["0.1", "0.2", "0.3", "0.07", "0.14", "0.28"])

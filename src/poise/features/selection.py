@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from poise.checks import require_choice, require_number, require_whole
+from poise.losses import traced
 
 Unit: TypeAlias = Literal["value", "pixel"]
 
@@ -144,15 +145,32 @@ def _choose(
     _num_features(u.shape, per)
     values = torch.linalg.vector_norm(u, dim=1, keepdim=True) if per == "pixel" else u
     rows = values.flatten(1)  # [B, N]
+    if valid is None and _sorts_in_part(rows) and 2 * (k := int(count(torch.tensor(rows.shape[1])))) <= rows.shape[1]:
+        low, high = _extremes(rows, k, generator)
+        return low.view_as(values).expand_as(u), high.view_as(values).expand_as(u)
     usable = torch.ones_like(rows, dtype=torch.bool) if valid is None else _usable(valid, u, per)
     order = _ascending(rows.masked_fill(~usable, torch.nan), generator)  # sort puts NaN last
     num_valid = usable.sum(1, keepdim=True)
-    k = count(num_valid)
+    counts = count(num_valid)
     place = torch.arange(rows.shape[1], device=u.device).expand_as(rows)
-    enough = num_valid >= 2 * k
-    low = _at(order, enough & (place < k)) & usable
-    high = _at(order, enough & (place >= num_valid - k) & (place < num_valid)) & usable
+    enough = num_valid >= 2 * counts
+    low = _at(order, enough & (place < counts)) & usable
+    high = _at(order, enough & (place >= num_valid - counts) & (place < num_valid)) & usable
     return low.view_as(values).expand_as(u), high.view_as(values).expand_as(u)
+
+
+def _sorts_in_part(rows: Tensor) -> bool:
+    """Whether `_extremes` takes the rows: on a CPU, without NaN and -inf, for which it has other uses."""
+    return rows.device.type == "cpu" and rows.numel() > 0 and not traced(rows) and bool(rows.amin() > -torch.inf)
+
+
+def _extremes(rows: Tensor, k: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    """The masks of all rows with the same k: two partial sorts take a third of the time of a whole one on a CPU."""
+    shuffled = torch.randperm(rows.shape[1], generator=generator)  # so that ties are broken at random
+    values, none = rows.index_select(1, shuffled), torch.zeros_like(rows, dtype=torch.bool)
+    least = values.topk(k, largest=False, sorted=False).indices
+    most = values.scatter_(1, least, -torch.inf).topk(k, sorted=False).indices
+    return none.scatter(1, shuffled[least], True), none.scatter(1, shuffled[most], True)
 
 
 def _ascending(rows: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -76,7 +76,8 @@ class JacobianSensitivity:
             size = rows_within(self.memory, model, place, x, self.at)
             s = torch.cat([self._norms(place, leaf(rows), generator) for rows in torch.split(x, size)])
         # A saturated network gives a finite sensitivity even when x is not finite.
-        s = s.where(finite.view(-1, *[1] * (s.ndim - 1)), torch.nan)
+        if finite is not None:
+            s = s.where(finite.view(-1, *[1] * (s.ndim - 1)), torch.nan)
         relative_error = 0.0 if self.probes is None else 1 / sqrt(2 * self.probes)
         return Estimate(s, s * relative_error)
 
