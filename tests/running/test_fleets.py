@@ -14,7 +14,7 @@ import torch
 from miniature import EXPERIMENT
 from torch import nn
 
-from poise import CLGaussian, Gaussian, InfoNCE, LeNet, Ramp, resnet56
+from poise import CLGaussian, Gaussian, InfoNCE, LeNet, Ramp, ResNet
 from poise.errors import NotFinite, TrainingError
 from poise.records.schema import load
 from poise.running import fleets
@@ -27,6 +27,7 @@ from poise.training.checkpoint import newest
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
 STRONGER = Method("CL+Gaussian, stronger", CLGaussian(Gaussian(0.5), InfoNCE(0.1), Ramp(0.1, start=12, length=6)))
+RESIDUAL = Build(ResNet, num_classes=3, blocks=((1, 4, 1), (1, 8, 2)), mean=(0.5,), std=(0.5,))
 WIDE = dataclasses.replace(EXPERIMENT, methods=(*EXPERIMENT.methods, STRONGER))
 
 
@@ -66,10 +67,12 @@ def test_of_a_fleet_the_run_whose_loss_is_not_finite_is_named(tmp_path: Path) ->
     assert {str(event).partition(" in a ")[2] for event in heard if event.now} == {"fleet of 2"}
 
 
-def test_a_run_in_a_fleet_is_the_run_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("network", [EXPERIMENT.network, RESIDUAL], ids=["LeNet", "ResNet"])
+def test_a_run_in_a_fleet_is_the_run_alone(network: Build, tmp_path: Path) -> None:
     """Without noise nothing but rounding tells them apart."""
-    run(tmp_path / "fleet", methods=["XE"])
-    Runner(EXPERIMENT, tmp_path / "alone", CPU, share_trunks=False).run(["XE"])
+    experiment = dataclasses.replace(EXPERIMENT, network=network)
+    run(tmp_path / "fleet", experiment, methods=["XE"])
+    Runner(experiment, tmp_path / "alone", CPU, share_trunks=False).run(["XE"])
     for seed in range(2):
         one, other = record(tmp_path / "fleet", "xe", seed), record(tmp_path / "alone", "xe", seed)
         assert one["recipe"] == other["recipe"]
@@ -175,9 +178,17 @@ def test_a_fleet_that_is_out_of_time_goes_on_later(tmp_path: Path, monkeypatch: 
     assert record(tmp_path, "fcl", 1)["scores"] == record(tmp_path / "straight", "fcl", 1)["scores"]
 
 
-def test_batch_norm_is_not_supported(tmp_path: Path) -> None:
-    experiment = dataclasses.replace(EXPERIMENT, network=Build(resnet56, num_classes=3))
-    with pytest.raises(TrainingError, match=r"not supported in fleets: .*without --fleet"):
+class InGroups(LeNet):
+    """A network with a layer that fleets do not support."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__(num_classes, size=16)
+        self.norm = nn.GroupNorm(2, 6)
+
+
+def test_other_layers_are_not_supported(tmp_path: Path) -> None:
+    experiment = dataclasses.replace(EXPERIMENT, network=Build(InGroups, num_classes=3))
+    with pytest.raises(TrainingError, match=r"not supported in fleets, .*without --fleet"):
         run(tmp_path, experiment, methods=["XE"])
 
 

@@ -5,6 +5,7 @@ therefore goes through any objective unchanged, and two such batches may be conc
 replicas separately:
 
     convolution   x [N * R, C, H, W] = [N, R * C, H, W], a convolution with R groups
+    batch norm    x [N * R, C, *] = [N, R * C, *], a batch norm of R * C channels
     linear        x [N * R, F] = [N, R, F] → R products of matrices
 
 Axes: N examples of each replica, R replicas, C channels, F features.
@@ -12,8 +13,9 @@ Axes: N examples of each replica, R replicas, C channels, F features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,19 +25,11 @@ from torch.overrides import TorchFunctionMode
 
 
 class Replicas(nn.Module):
-    """Networks with `embed` and `head` that have the same layers, each with its own weights."""
+    """Networks with `embed` and `head` that have the same layers, each with its own weights and batch statistics."""
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
-        if any(True for _ in networks[0].buffers()):
-            raise ValueError(
-                f"{type(networks[0]).__name__} has batch norm or other buffers, which are not supported in fleets"
-            )
-        for module in networks[0].modules():
-            if any(True for _ in module.parameters(recurse=False)) and not isinstance(module, nn.Conv2d | nn.Linear):
-                raise ValueError(
-                    f"{type(module).__name__} is not supported in fleets, only Conv2d and Linear layers are"
-                )
+        _require_layers(networks[0])
         states = [dict(network.named_parameters()) for network in networks]
         self.count = len(networks)
         self._names = list(states[0])
@@ -44,8 +38,19 @@ class Replicas(nn.Module):
         )
         for weight in self.weights:
             weight.axes = weight.ndim - 1  # of one replica: an optimizer may treat biases differently
+        self._states = self._stack_buffers(networks)
         # A tuple keeps nn.Module from registering it: its layers are used, its weights are not.
         self._layers = (deepcopy(networks[0]).to("meta"),)
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[nn.Module]:
+        """Also the layers: they have a mode, and batch norms may be told not to track their statistics."""
+        yield from super().modules(remove_duplicate)
+        yield from self._layers[0].modules(remove_duplicate)
+
+    def train(self, mode: bool = True) -> Replicas:
+        super().train(mode)
+        self._layers[0].train(mode)
+        return self
 
     def embed(self, x: Tensor) -> Tensor:
         """x [N * R, *D] → z [N * R, E]."""
@@ -59,16 +64,47 @@ class Replicas(nn.Module):
         return self.head(self.embed(x))
 
     def state_of(self, replica: int) -> dict[str, Tensor]:
-        """The weights of one replica, under the names of its network."""
-        weights = zip(self._names, self.weights, strict=True)
-        return {name: weight[replica].detach().clone() for name, weight in weights}
+        """The weights and statistics of one replica, under the names of its network."""
+        stacked: dict[str, Tensor] = dict(zip(self._names, self.weights, strict=True))
+        shared = self._non_persistent_buffers_set
+        stacked |= {name: self.get_buffer(own) for name, own in self._states.items() if own not in shared}
+        return {name: each[replica].detach().clone() for name, each in stacked.items()}
+
+    def _stack_buffers(self, networks: Sequence[nn.Module]) -> dict[str, str]:
+        """Register the networks' buffers; returns {name in a network: name here}.
+
+        Those in a state_dict are stacked. The others are constants, which all replicas share.
+        """
+        names = {}
+        for name, first in networks[0].named_buffers():
+            own, each = f"state_{name.replace('.', '_')}", [network.get_buffer(name) for network in networks]
+            names[name], stacks = own, name in networks[0].state_dict()
+            if not stacks and not all(torch.equal(first, other) for other in each):
+                raise ValueError(f"{name} differs between the networks of a fleet")
+            self.register_buffer(own, torch.stack(each) if stacks else first.clone(), persistent=stacks)
+        return names
 
     def _each(self, part: str, rows: Tensor) -> Tensor:
-        layers = _Part(self._layers[0].train(self.training), part)
-        weights = {f"network.{name}": weight for name, weight in zip(self._names, self.weights, strict=True)}
-        with _ByReplica():
-            outputs: Tensor = torch.func.functional_call(layers, weights, (rows,))
+        tensors: dict[str, Tensor] = dict(zip(self._names, self.weights, strict=True))
+        tensors |= {name: self.get_buffer(own) for name, own in self._states.items()}
+        held = {f"network.{name}": tensor for name, tensor in tensors.items()}
+        with _ByReplica(self.count):
+            outputs: Tensor = torch.func.functional_call(_Part(self._layers[0], part), held, (rows,))
         return outputs
+
+
+def _require_layers(network: nn.Module) -> None:
+    """ValueError for a layer with weights or statistics that cannot be applied replica by replica."""
+    for module in network.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            if module.momentum is None:
+                raise ValueError(f"{type(module).__name__} with momentum=None is not supported in fleets")
+        elif any(True for _ in module.parameters(recurse=False)) and not isinstance(module, nn.Conv2d | nn.Linear):
+            raise ValueError(
+                f"{type(module).__name__} is not supported in fleets, only Conv2d, Linear and BatchNorm layers are"
+            )
+        elif set(module._buffers) - module._non_persistent_buffers_set:
+            raise ValueError(f"{type(module).__name__} has buffers of its own, which are not supported in fleets")
 
 
 class _Part(nn.Module):
@@ -84,13 +120,20 @@ class _Part(nn.Module):
 
 
 class _ByReplica(TorchFunctionMode):
-    """Apply layers whose weights are stacked [R, ...] replica by replica."""
+    """Apply layers whose weights and statistics are stacked [R, ...] replica by replica."""
+
+    def __init__(self, replicas: int) -> None:
+        super().__init__()
+        self._layers: dict[Callable[..., Any], Callable[..., Any]] = {
+            torch.conv2d: _convolution,
+            F.linear: _linear,
+            F.batch_norm: partial(_batch_norm, replicas),
+        }
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        layers: dict[Callable[..., Any], Callable[..., Any]] = {torch.conv2d: _convolution, F.linear: _linear}
-        return layers.get(func, func)(*args, **(kwargs or {}))
+        return self._layers.get(func, func)(*args, **(kwargs or {}))
 
 
 def _convolution(
@@ -102,6 +145,23 @@ def _convolution(
     biases = None if bias is None else bias.flatten()
     y = F.conv2d(side_by_side, weight.flatten(0, 1), biases, stride, padding, dilation, groups * replicas)
     return y.reshape(x.shape[0], weight.shape[1], *y.shape[2:])
+
+
+def _batch_norm(
+    replicas: int,
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    **settings: Any,
+) -> Tensor:
+    """x [N * R, C, *]; weight, bias and statistics, which are updated in place, [R, C]."""
+    side_by_side = x.reshape(-1, replicas * x.shape[1], *x.shape[2:])
+    mean, var, scale, shift = (
+        None if each is None else each.view(-1) for each in (running_mean, running_var, weight, bias)
+    )
+    return F.batch_norm(side_by_side, mean, var, scale, shift, **settings).reshape(x.shape)
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -103,6 +103,10 @@ def together(objectives: Sequence[Objective], device: torch.device) -> FleetObje
     shape = replace(weights[0], peak=1.0) if isinstance(weights[0], Ramp) else weights[0]
     if len({alike(objective) for objective in objectives}) > 1:
         raise ValueError("a fleet needs objectives that differ in the peak of a Ramp only")
+    if getattr(first, "statistics", None) == "moving" and not all(peaks) and any(peaks):
+        raise ValueError(
+            'statistics="moving" with a peak of 0 is not supported in fleets: views would move the running statistics'
+        )
     if hasattr(first, "contrast"):
         first = replace(first, contrast=EachReplica(first.contrast, len(objectives)))
     elif len(set(peaks)) > 1:
