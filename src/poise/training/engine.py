@@ -17,7 +17,8 @@ times and takes a gradient in between. Inside one forward of a wrapped TrainStep
     step = DistributedDataParallel(TrainStep(model, objective))
     step(x, y, number).total.backward()
 
-What is compiled for a GPU: a model's embed by torch, its narrow convolutions by kernels of our own.
+What is compiled for a GPU: a model's embed by torch, its narrow convolutions by kernels of our own. On any device the
+backward pass of a utility computes the gradient of x alone, and that of a step those of the weights alone.
 """
 
 from __future__ import annotations
@@ -36,17 +37,23 @@ from poise.classifier import retainable
 from poise.data.loading.resident import Loader, epoch_seed
 from poise.distributed import as_first, mean_over_processes, rank, world_size
 from poise.errors import TrainingError
+from poise.models.replicas import Replicas
 from poise.objectives.objective import Loss, Objective, switched_off, weight_of, with_weight
 from poise.schedules import as_schedule
 from poise.tokens import Input
 from poise.training.average import Average
+from poise.training.kernels.backward import inductor
 from poise.training.kernels.narrow import narrow
 from poise.training.plan import Plan
 
 
 def compiles(model: nn.Module, plan: Plan, device: torch.device) -> bool:
-    """Whether the plan has a model compiled on a device; an embed that is a module has names in checkpoints to keep."""
-    return plan.compile and device.type == "cuda" and hasattr(model, "embed") and "embed" not in model._modules
+    """Whether the plan has a model compiled on a device.
+
+    An embed that is a module has names in checkpoints to keep. That of a fleet would be compiled in pieces.
+    """
+    own = hasattr(model, "embed") and "embed" not in model._modules
+    return plan.compile and device.type == "cuda" and own and not isinstance(model, Replicas)
 
 
 @contextmanager
@@ -55,7 +62,7 @@ def compiled(model: nn.Module) -> Iterator[None]:
     own = vars(model).get("embed")
     with narrow(model), _many_passes():
         # Every pass has one batch size: shapes left open, after the second size, would cost speed.
-        model.embed = torch.compile(model.embed, dynamic=False)  # type: ignore[assignment, arg-type]
+        model.embed = torch.compile(model.embed, dynamic=False, backend=inductor)  # type: ignore[assignment, arg-type]
         try:
             yield
         finally:
@@ -193,6 +200,7 @@ class Engine:
         self._objective, self._schedule = objective, as_schedule(weight_of(objective))
         self._captures = self.device.type == "cuda" and world_size() == 1
         self._step = self._wrapped(TrainStep(model, objective))
+        self._weights = [weight for weight in model.parameters() if weight.requires_grad]
         self._average = average
         self._augmenting = torch.Generator(self.device)
         self._tables = Tables(len(data), self._local_size(), data.replicas, self.device)
@@ -248,7 +256,7 @@ class Engine:
     @property
     def description(self) -> str:
         """A description for the record."""
-        compiled = ["compiled"] if self._plan.compile and self.device.type == "cuda" else []
+        compiled = ["compiled"] if compiles(self._model, self._plan, self.device) else []
         captured = ["CUDA graph"] if self._captures else ["eager"]
         together = [f"{world_size()} processes", *(["synchronised batch norm"] if self._plan.sync_batch_norm else [])]
         processes = together if world_size() > 1 else []
@@ -306,7 +314,7 @@ class Engine:
         with retainable():
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self._plan.precision == "bfloat16"):
                 loss = self._step(x, y, step)
-            loss.total.backward()
+            loss.total.backward(inputs=self._weights)  # a utility has taken the gradient of x, the other leaf
         self._optimizer.step()
         if self._average is not None:
             self._average.update()

@@ -21,6 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from poise.training.kernels.backward import wanted
+
 COLOURS = 3
 CHANNELS = (16, 32)  # tiles of more do not fit
 _ROOM = 227 * 1024  # bytes that a program may share on a processor of an H100 or H200, where the tiles were measured
@@ -70,9 +72,9 @@ def _(x: Tensor, gradient: Tensor) -> Tensor:
 
 def _of_both(ctx: Any, first: Any, second: Any) -> tuple[Tensor | None, Tensor | None]:
     """The derivatives of a product whose arguments are kept, where they are asked for."""
-    a, b = ctx.saved_tensors
-    of_first = first(a, b).to(a.dtype) if ctx.needs_input_grad[0] else None
-    of_second = second(a, b).to(b.dtype) if ctx.needs_input_grad[1] else None
+    (a, b), (asked_first, asked_second) = ctx.saved_tensors, wanted(ctx)
+    of_first = first(a, b).to(a.dtype) if asked_first else None
+    of_second = second(a, b).to(b.dtype) if asked_second else None
     return of_first, of_second
 
 
