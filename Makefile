@@ -16,7 +16,7 @@ LIGHT := tests/reporting tests/records tests/cli/test_pack.py tests/cli/test_res
 LIGHT_PACKAGES := "filelock>=4.2" "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "jinja2>=3.1" \
 	"pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100"
 
-.PHONY: test unit fuzz torture check lint types readme network reproduce pages clean pythons $(PYTHONS:%=python-%)
+.PHONY: test unit fuzz torture check lint types readme network docs reproduce pages clean pythons $(PYTHONS:%=python-%)
 
 # One thread in each of the processes: more would only get in each other's way.
 test: export OMP_NUM_THREADS = 1
@@ -53,6 +53,12 @@ readme: $(READY)
 network: $(READY)
 	$(BIN)/pytest -m network
 
+# The site, in build/site: any warning, such as a link that leads nowhere or a cell that fails, is an error.
+docs: export OMP_NUM_THREADS = 1
+docs: $(READY)
+	$(BIN)/python -m sphinx -q -W --keep-going --fresh-env -c docs/site -b html . build/site
+	@echo "build/site/index.html; links that were not followed: build/site/external-links.txt"
+
 pythons: $(PYTHONS:%=python-%)
 
 # The newest one of pyenv.
@@ -84,7 +90,7 @@ pages: $(READY)
 	$(BIN)/python docs/synthetic_mnist.py results
 
 clean:
-	rm -rf .venv $(PYTHONS:%=.venv-%) .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .venv $(PYTHONS:%=.venv-%) .mypy_cache .ruff_cache .pytest_cache build dist
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from docs.evidence import COMPRESSED, FULL_SEEDS, Evidence
-from docs.wording import NONE, answers, arrow, drawn, marked, minus, printed, spread, table, told
+from docs.wording import NONE, answers, arrow, drawn, minus, printed, spread, table, told
 from poise.reporting.figures.forest import ForestBlock, ForestRow
 from poise.reporting.statistics import Difference, corrected, number, paired, probability, summary
 
@@ -180,67 +180,10 @@ def random_noises(known: Evidence) -> str:
     return table(head, rows)
 
 
-def readme_table(known: Evidence) -> str:
-    """The README's rows: compressed, CIFAR-10 and CIFAR-100."""
-    columns = (("CIFAR-10, clean", "CIFAR-10", 0, "Clean"), ("15 % of pixels noise", "CIFAR-10", 0, "UN"))
-    columns += (("CIFAR-10-C", "CIFAR-10", 1, "All, 19"), ("CIFAR-100, clean", "CIFAR-100", 1, "Clean"))
-    columns += (("CIFAR-100-C", "CIFAR-100", 1, "All, 19"),)
-    words = {
-        "XE": "XE: cross-entropy",
-        "XE+Gaussian": "XE+Gaussian: cross-entropy, also of noisy images",
-        "CL+Gaussian": "CL+Gaussian: contrast with noisy images",
-        "FCL": "FCL",
-        "PG+XE": "Patch Gaussian",
-        "PG+FCL": "Patch Gaussian and FCL",
-        "AugMix": "AugMix, 3 seeds",
-        "AugMix+FCL": "AugMix and FCL, 3 seeds",
-    }
-    rows = []
-    for method, label in words.items():
-        cells = [label]
-        for _, data, place, column in columns:
-            name = f"{SETS[data][place]}{COMPRESSED}"
-            cells.append(marked(known, name, method, column))
-        rows.append(cells)
-    return table(["CIFAR, 45 epochs, 5 seeds", *(head for head, *_ in columns)], rows)
-
-
-def readme_full(known: Evidence) -> str:
-    """XE and FCL with the paper's epochs."""
-    names = SETS["CIFAR-10"]
-    seeds = runs_of(known, names, "FCL")
-    rows = []
-    for method in ("XE", "FCL"):
-        shown = (("Clean", 0), ("UN", 0), ("All, 19", 1))
-        cells = [list(known.values(names[place], method, column).values()) for column, place in shown]
-        paper = known.held[names[1]].experiment.paper[method]["All, 19"]
-        rows.append([method, *(spread(summary(each)) for each in cells), f"*{number(paper.mean, 3)}*"])
-    head = [f"CIFAR-10, 450 epochs, {seeds} seed{'s' * (seeds > 1)}", "clean", "15 % of pixels noise"]
-    return table([*head, "CIFAR-10-C", "*paper: CIFAR-10-C*"], rows)
-
-
-def readme_random(known: Evidence) -> str:
-    """Random features in place of those chosen by utility."""
-    names = controls(known)
-    means = [summary(list(known.values(names[0], each, "UN").values())) for each in ("FCL", "FCL, random k")]
-    gap = known.effect(CONTROLS[0], "UN", "FCL, random k", "FCL")
-    assert gap is not None
-    mean, _, interval = told(gap.gap).partition(" ")
-    rows = [
-        ["FCL, 256 values chosen by utility", number(means[0].mean, 3), "", "", ""],
-        ["FCL, 256 random values", number(means[1].mean, 3), mean, interval, probability(gap.gap.p)],
-    ]
-    head = [f"CIFAR-10, {gap.epochs} epochs, {gap.gap.seeds} seeds", "15 % of pixels noise", "random minus utility"]
-    return table([*head, "95 % interval", "p, uncorrected"], rows)
-
-
 def blocks() -> Iterator[tuple[str, Callable[[Evidence], str]]]:
     yield "the answer on CIFAR", answer
     yield "the table of CIFAR", main_table
     yield "random features by corruption", random_noises
-    yield "README: CIFAR", readme_table
-    yield "README: CIFAR, 450 epochs", readme_full
-    yield "README: random features", readme_random
     for names in (*SETS.values(), CONTROLS):
         for chosen in lengths(names):
             yield from ((f"table {name}", printed(name)) for name in chosen)

@@ -77,6 +77,10 @@ class LogitAdjusted:
 
     Train with it, and test without: the model's own logits are those of a world in which all classes are as frequent.
     For a single logit [B, 1], counts are those of class 0 and class 1.
+
+    >>> loss = LogitAdjusted([90, 10])
+    >>> [round(float(each), 3) for each in loss(torch.zeros(2, 2), torch.tensor([0, 1]))]  # a rare class counts more
+    [0.105, 2.303]
     """
 
     counts: Sequence[float]

@@ -41,7 +41,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Ramp:
-    """0 before step `start`; then peak * (step - start) / length, and peak from start + length on."""
+    """0 before step `start`; then peak * (step - start) / length, and peak from start + length on.
+
+    >>> [Ramp(peak=0.5, start=2, length=2)(step) for step in range(6)]
+    [0.0, 0.0, 0.0, 0.25, 0.5, 0.5]
+    """
 
     peak: float
     start: int = 0

@@ -34,6 +34,10 @@ class Tokens:
              uses shapes that do not depend on values, which avoids a device synchronisation and allows CUDA graphs.
     gaps     [B, T] True for a hidden token that keeps its position: a model that counts positions by looking for
              padding must count these, too. None: there are none.
+
+    >>> ids = torch.tensor([[101, 2307, 3185, 102, 0]])
+    >>> Tokens(ids, mask=ids > 0, special=(ids == 101) | (ids == 102)).features.tolist()
+    [[False, True, True, False, False]]
     """
 
     ids: Tensor

@@ -102,6 +102,10 @@ def corrupt(
     libraries "2018" as published, or "today", see `Corruption`; also applies to the second JPEG pass.
     jpeg      quality of a second JPEG pass; ImageNet-C was saved at 85.
     memory    approximate number of bytes in use at once; by default 64 MB, on a GPU 2 GB.
+
+    >>> images = torch.full((2, 3, 32, 32), 128, dtype=torch.uint8)
+    >>> corrupt(images, "gaussian_noise", severity=1, seed=0).float().std() > 5
+    tensor(True)
     """
     require_whole("seed", seed)
     if memory is not None:

@@ -23,6 +23,9 @@ def class_counts(labels: Any, num_classes: int | None = None) -> tuple[int, ...]
     labels       classes [N]: a tensor, an array or a list; or a DataLoader, which is read once. Its batches are pairs
                  of inputs and labels, or mappings with "labels" or "label".
     num_classes  by default one more than the highest label. A class without examples counts 0.
+
+    >>> class_counts([0, 2, 2, 1, 2])
+    (1, 1, 3)
     """
     found = _read(labels) if isinstance(labels, DataLoader) else _as_labels(labels)
     highest = int(found.max())

@@ -30,7 +30,12 @@ class Perturbation(Protocol):
 
 @dataclass(frozen=True)
 class Gaussian:
-    """N(0, sigma^2) on the chosen features; `clip=(0, 1)` keeps the changed values inside the input range."""
+    """N(0, sigma^2) on the chosen features; `clip=(0, 1)` keeps the changed values inside the input range.
+
+    >>> x, chosen = torch.zeros(1, 3), torch.tensor([[False, True, True]])
+    >>> (Gaussian(sigma=0.5)(x, chosen) != 0).tolist()
+    [[False, True, True]]
+    """
 
     sigma: float
     clip: tuple[float, float] | None = None

@@ -40,6 +40,10 @@ class TopBottom:
 
     per="value" ranks every value separately. per="pixel" selects all channels (axis 1) of a pixel together and ranks it
     by the norm of its utilities, which is proportional to the effect of Gaussian noise on the loss.
+
+    >>> least, most = TopBottom(k=1)(torch.tensor([[0.3, 0.1, 0.9]]))
+    >>> least.tolist(), most.tolist()
+    ([[False, True, False]], [[False, False, True]])
     """
 
     k: int

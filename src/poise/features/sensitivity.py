@@ -50,6 +50,13 @@ class JacobianSensitivity:
         s_j = sqrt( mean of (v^T J)_j^2 ),   standard error  s_j / sqrt(2 m).
 
     Examples run in chunks whose graph stays within `memory` bytes.
+
+    >>> from poise import split
+    >>> layer = torch.nn.Linear(3, 2, bias=False)
+    >>> model = split(torch.nn.Sequential(layer, torch.nn.Linear(2, 2)))
+    >>> s = JacobianSensitivity()(model, torch.zeros(1, 3))
+    >>> torch.allclose(s[0], layer.weight.norm(dim=0))
+    True
     """
 
     probes: int | None = None

@@ -81,6 +81,10 @@ class GradientUtility:
     Called alone, it runs the model once, in eval mode, and leaves the model unchanged. Inside an objective it takes the
     gradient of the objective's training pass, which saves a forward pass; there, the batch statistics of batch norm let
     examples leak into each other's gradient. `own_forward=True` runs a separate eval-mode pass instead.
+
+    >>> from poise import LeNet
+    >>> GradientUtility()(LeNet(num_classes=10), torch.rand(2, 1, 28, 28), torch.tensor([3, 7])).shape
+    torch.Size([2, 1, 28, 28])
     """
 
     own_forward: bool = False

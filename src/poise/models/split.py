@@ -233,6 +233,11 @@ def split(model: nn.Module, head: str | None = None, call: Call = call_model) ->
     change this: a temperature or a soft cap after the head is refused. A compiled part that contains the head runs
     uncompiled; other parts stay compiled. To compile everything, compile embed: split.embed =
     torch.compile(split.embed).
+
+    >>> network = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
+    >>> model = split(network)
+    >>> model.embed(torch.zeros(2, 1, 28, 28)).shape, model.head
+    (torch.Size([2, 64]), Linear(in_features=64, out_features=10, bias=True))
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, not a {type(model).__name__}")

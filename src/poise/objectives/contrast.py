@@ -46,7 +46,12 @@ class Contrast(Protocol):
 
 @dataclass(frozen=True)
 class InfoNCE:
-    """Eq. 6, in O(B N) time and memory, with the examples of all processes as negatives."""
+    """Eq. 6, in O(B N) time and memory, with the examples of all processes as negatives.
+
+    >>> alike = torch.ones(4, 3)  # 3 negatives that cannot be told apart
+    >>> f"{InfoNCE(temperature=0.1)(alike, alike):.4f} = log(1 + 3)"
+    '1.3863 = log(1 + 3)'
+    """
 
     temperature: float
     reduction: Reduction = "mean"

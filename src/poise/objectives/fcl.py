@@ -46,6 +46,12 @@ class FCL:
 
     The defaults are the paper's for MNIST, with k as a third of the features and no warm-up; they fit pictures in
     [0, 1] and standardised numbers. For Tokens, pass RemovalUtility(), TopBottomFraction(0.15) and Remove().
+
+    >>> import torch
+    >>> from poise import LeNet
+    >>> loss = FCL(weight=0.01)(LeNet(num_classes=10), torch.rand(8, 1, 28, 28), torch.arange(8))
+    >>> sorted(loss.parts)
+    ['contrast', 'weight', 'xe']
     """
 
     utility: Utility = GradientUtility()
