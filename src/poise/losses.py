@@ -226,7 +226,8 @@ def _known_classes(y: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     classes = y.clamp(0, num_classes - 1)
     inside = classes == y
     if y.device.type == "cpu" and not traced(y) and not inside.all():
-        raise ValueError(f"label {y[~inside][0].item()} is out of range: the model has {num_classes} classes")
+        single = " (a single output counts as two)" if num_classes == 2 else ""
+        raise ValueError(f"label {y[~inside][0].item()} is out of range: the model has {num_classes} classes{single}")
     return classes, inside
 
 

@@ -200,6 +200,28 @@ def test_a_terminal_shows_the_time_left_from_the_first_examples_on(monkeypatch, 
         assert f"examples, {shown}" in capsys.readouterr().err
 
 
+def test_a_misspelt_file_is_told_by_its_own_line(home: Path, monkeypatch) -> None:
+    """Not by a line of the import system."""
+    (home / "misspelt.py").write_text("import torch\ndef network(:\n    return 3\n")
+    (home / "importing.py").write_text("import misspelt\nnetwork = 3\n")
+    for name, where in (("misspelt.py", ""), ("importing.py", " (line 1 of importing.py)"), ("misspelt", "")):
+        end = str(poise(monkeypatch, f"{name}:network", "--data", "test.npz", *FEW))
+        assert end == f"poise: {name} raised SyntaxError{where}: invalid syntax (misspelt.py, line 2)"
+
+
+def test_slow_work_is_announced(home: Path, monkeypatch, capsys) -> None:
+    """The first line comes before the model is loaded, the next before the first examples are measured."""
+    monkeypatch.setattr(progress, "FIRST", 0.05)
+    (home / "slow.py").write_text(
+        "import time\nfrom own import plain\ndef network():\n    time.sleep(0.5)\n    return plain()"
+    )
+    assert poise(monkeypatch, "slow.py:network", "--data", "test.npz", *FEW) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["loading slow.py:network and test.npz", "slow.py:network: measuring 30 examples"]
+    assert poise(monkeypatch, "slow.py:network", "--data", "test.npz", *FEW, "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
 TALKING = """
 import sys, torch
 print("imported")

@@ -12,16 +12,16 @@ from itertools import accumulate, chain
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from poise.auditing.design import PROBES, AuditPlan, AuditSettings, make_plan
 from poise.auditing.measure import Collected, common_loss, measure
 from poise.auditing.result import Audit, Names, build_audit
 from poise.checks import require_part, require_several, require_whole
-from poise.classifier import Classifier, check_batch, evaluating
+from poise.classifier import Classifier, check_batch
 from poise.features.sensitivity import JacobianSensitivity, RemovalSensitivity
 from poise.features.utility import Utility
-from poise.inputs.classifiers import as_classifier, precision_note
+from poise.inputs.classifiers import as_classifier, precision_note, require_gradients
 from poise.inputs.examples import Batch, batches, kind_of, sample_size
 from poise.models.heads import known_head
 from poise.tokens import Input
@@ -134,13 +134,8 @@ def _first_batch(flow: Iterator[Batch], model: Classifier) -> Batch:
     first = next(flow, None)
     if first is None:
         raise ValueError("the loader has no examples")
-    if isinstance(first.x, Tensor) and not first.x.is_floating_point():
-        raise TypeError(f"x is {first.x.dtype}: it must be a float tensor, or poise.Tokens for text")
     check_batch(model, first.x, first.y)
-    if isinstance(first.x, Tensor) and first.x.is_floating_point():
-        with evaluating(model), torch.enable_grad():
-            if not model.embed(first.x[:1].detach().requires_grad_()).requires_grad:
-                raise ValueError("the model gives no gradients: remove no_grad, inference_mode and detach from it")
+    require_gradients(model, first.x)
     return first
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any, TypeAlias
 
 import typer
@@ -24,7 +25,8 @@ from rich.table import Column
 from rich.text import Text
 
 Report: TypeAlias = Callable[[str, int, int], None]
-EVERY = 15.0  # seconds between two lines; shorter work prints none
+EVERY = 15.0  # seconds between two lines
+FIRST = 5.0  # seconds before the first of work in progress; shorter work prints none
 
 
 def named_bar(console: Console) -> tuple[ProgressColumn, ...]:
@@ -93,17 +95,32 @@ def _silent(what: str, done: int, total: int) -> None:
 
 def _lines(unit: str) -> Report:
     """`net: 32 of 100 examples, 0.8/s, 1:25 left`."""
-    begin = last = time.monotonic()
+    begin = time.monotonic()
+    following = begin + FIRST
 
     def report(what: str, done: int, total: int) -> None:
-        nonlocal last
+        nonlocal following
         now = time.monotonic()
-        if now - last < EVERY or not done:
-            return
-        last = now
-        typer.echo(f"{what}: {done} of {total} {unit}, {_pace(done, total, now - begin)}", err=True)
+        if not done:
+            typer.echo(f"{what}: measuring {total} {unit}", err=True)
+        elif now >= following:
+            following = now + EVERY
+            typer.echo(f"{what}: {done} of {total} {unit}, {_pace(done, total, now - begin)}", err=True)
 
     return report
+
+
+@contextmanager
+def announced(sentence: str, quiet: bool = False) -> Iterator[None]:
+    """Print a sentence to stderr if the work inside takes longer than `FIRST`."""
+    timer = Timer(FIRST, lambda: typer.echo(sentence, err=True))
+    timer.daemon = True
+    if not quiet:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _pace(done: int, total: int, seconds: float) -> str:

@@ -28,7 +28,7 @@ from poise.auditing.result import Audit
 from poise.auditing.statistics.numbers import number_names
 from poise.checks import install
 from poise.cli.options import describe_os_error, device_of, print_to_stderr
-from poise.cli.progress import counting
+from poise.cli.progress import announced, counting
 from poise.cli.stopping import INTERRUPTED, exit_on_ctrl_c
 from poise.errors import AuditError, RecordError
 from poise.features.external import TeacherUtility
@@ -51,7 +51,8 @@ def run_audit(request: AuditRequest) -> None:
         raise typer.BadParameter("pass one or two models, and --weights once for each of them")
     place = device_of(request.device)
     nothing = "interrupted before anything was measured; nothing was written"
-    with _failures(request.out), print_to_stderr(request.json), exit_on_ctrl_c(nothing):
+    loading = announced(f"loading {', '.join(request.models)} and {request.data}", request.quiet)
+    with _failures(request.out), print_to_stderr(request.json), exit_on_ctrl_c(nothing), loading:
         _require_free_folder(request.out, len(request.models))
         require_writable(request.out)
         sentences = _sentences(request)
@@ -112,6 +113,7 @@ def _audit(request: AuditRequest, model: AuditedModel, data: AuditData, sentence
         own = GradientUtility() if data.tokenizer is None else RemovalUtility()
         utility = TeacherUtility(model.reference.model, model.reference.name, own)  # type: ignore[arg-type]
     with counting("examples", request.quiet) as report, _interruptible():
+        report(model.loaded.name, 0, data.count)
         found = audit(
             model.loaded.model,
             data.batches(),

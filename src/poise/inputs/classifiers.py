@@ -14,10 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from poise.classifier import both_classes, evaluating, logits_of
+from poise.classifier import Classifier, both_classes, evaluating, logits_of, restoring_buffers, without_side_effects
+from poise.models.heads import called_head, layers
 from poise.models.resnet import Normalize
 from poise.models.split import call_model, split
-from poise.tokens import Input
+from poise.tokens import Input, Tokens
+
+_FEW = 8
+_SMOOTH = (
+    "remove no_grad, inference_mode, detach and numpy, and replace steps without a slope, such as round, argmax, "
+    "comparisons and integers"
+)
 
 
 def as_classifier(model: nn.Module, head: str | None) -> nn.Module:
@@ -26,7 +33,7 @@ def as_classifier(model: nn.Module, head: str | None) -> nn.Module:
     A model with weights of half or double precision is copied to float32.
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+        raise TypeError(f"model must be a torch.nn.Module, since an audit needs its gradients; got {_kind(model)}")
     if head is not None and not isinstance(head, str):
         raise TypeError(f"head={head!r} must be the name of a layer, not a {type(head).__name__}")
     model = getattr(model, "_orig_mod", model)  # of torch.compile: an audit needs the modules
@@ -38,10 +45,20 @@ def as_classifier(model: nn.Module, head: str | None) -> nn.Module:
             "a scripted model (torch.jit) hides its layers: audit the original Python model, or script a model with "
             "methods embed and head"
         )
-    found = split(model, head, call=_logits)
+    try:
+        found = split(model, head, call=_logits)
+    except ValueError:
+        if head is not None or not layers(model):
+            raise
+        return WithCalledHead(model)
     layer = model.get_submodule(found.head_name)
     single = getattr(layer, "out_features", None) == 1 or getattr(layer, "out_channels", None) == 1
     return OneLogit(found) if single else found
+
+
+def _kind(model: object) -> str:
+    home = type(model).__module__.partition(".")[0]
+    return type(model).__name__ if home == "builtins" else f"{home}.{type(model).__name__}"
 
 
 def precision_note(model: nn.Module) -> str:
@@ -66,9 +83,32 @@ def _has_embed_and_head(model: nn.Module) -> bool:
     return callable(embed) and not isinstance(embed, nn.Embedding) and hasattr(model, "head")
 
 
+def require_gradients(model: Classifier, x: Input) -> None:
+    """Raise ValueError unless the logits have a gradient; a constant model passes."""
+    if not isinstance(x, Tensor):
+        return
+    held = x[:_FEW].detach().clone().requires_grad_()
+    try:
+        with evaluating(model), torch.enable_grad():
+            logits = model.head(model.embed(held))
+    except RuntimeError as error:
+        raise (ValueError(f"the model gives no gradients: {_SMOOTH}") if "numpy()" in str(error) else error) from None
+    total = logits.float().square().sum()
+    slope = torch.autograd.grad(total, held, allow_unused=True)[0] if total.requires_grad else None
+    if slope is None:
+        raise ValueError(f"the model gives no gradients: {_SMOOTH}")
+    if not slope.any() and not torch.equal(logits, logits[:1].expand_as(logits)):
+        raise ValueError(f"the model's gradient is 0 for all examples, although its answers differ: {_SMOOTH}")
+
+
 def _logits(model: nn.Module, x: Input) -> Any:
     """The logits [B, L], also of a model that returns one logit per example as [B]."""
-    out = logits_of(run_on_copy(lambda held: call_model(model, held), x))
+    try:
+        out = logits_of(run_on_copy(lambda held: call_model(model, held), x))
+    except TypeError as error:
+        if isinstance(x, Tokens) and "unexpected keyword argument" in str(error):
+            raise TypeError(f"{error}: text models are called as model(input_ids=..., attention_mask=...)") from None
+        raise
     return out[:, None] if out.ndim == 1 else out
 
 
@@ -84,6 +124,40 @@ def run_on_copy(run: Callable[[Any], Any], x: Any) -> Any:
                 "it create a new tensor"
             )
     return out
+
+
+class WithCalledHead(nn.Module):
+    """A classifier whose head is found when it gets its first examples: the layer whose output it returns for them."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self._found: tuple[nn.Module, ...] = ()  # a tuple keeps nn.Module from registering it twice
+
+    def check_head(self, x: Any) -> None:
+        """Find the head."""
+        if not self._found:
+            with without_side_effects(self.inner, x):
+                name = called_head(self._run, self.inner, x[:2])
+            self._found = (as_classifier(self.inner, name),)
+
+    def head(self, z: Tensor) -> Tensor:
+        found: Any = self._found[0]
+        logits: Tensor = found.head(z)
+        return logits
+
+    def embed(self, x: Any) -> Tensor:
+        self.check_head(x)
+        found: Any = self._found[0]
+        z: Tensor = found.embed(x)
+        return z
+
+    def forward(self, x: Any) -> Tensor:
+        return self.head(self.embed(x))
+
+    def _run(self, x: Any) -> Any:
+        with restoring_buffers(self.inner):
+            return _logits(self.inner, x)
 
 
 class WithOwnHead(nn.Module):
@@ -127,7 +201,7 @@ class WithOwnHead(nn.Module):
             name = type(self.inner).__name__
             raise ValueError(
                 f"head(embed(x)) differs from the output of this {name}: its embed must return the input of its head. "
-                "Otherwise name the last layer: split(model, head=...)"
+                "Otherwise name its last layer, with head=NAME"
             )
         self._checked = True
 

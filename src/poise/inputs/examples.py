@@ -27,6 +27,7 @@ from poise.tokens import Input, Tokens, shape_of
 _OTHER_PRECISIONS = (torch.float16, torch.bfloat16, torch.float64)
 _LABELS = ("labels", "label", "y")
 Kind = Literal["pictures", "text", "table"]
+FARTHEST = 16.0  # above any value of a normalized image
 _CPU_EXAMPLES = {"pictures": 100, "text": 300, "table": 1000}
 
 
@@ -72,6 +73,7 @@ def batches(loader: Iterable[Any], device: torch.device, limit: int | None) -> I
     for item in loader:
         batch = _as_batch(item)
         require_finite(batch)
+        require_unit_range(batch.x)
         batch = _moved(batch, device)
         left = sample_size(kind_of(batch.x), device) if left is None else left
         batch = batch.rows(slice(0, left))
@@ -138,7 +140,20 @@ def _as_input(x: Any) -> Input:
         return x
     if not isinstance(x, Tensor):
         raise TypeError(f"x must be a tensor, or poise.Tokens for text, got {type(x).__name__}")
+    if x.dtype != torch.uint8 and not x.is_floating_point():
+        raise TypeError(
+            f"x is {x.dtype}: pass images as uint8 or as floats in [0, 1], tables as floats, and text as poise.Tokens"
+        )
     return x.float() / 255 if x.dtype == torch.uint8 else x
+
+
+def require_unit_range(x: Input) -> None:
+    """Raise ValueError for images with values up to 255, since the noise is for images in [0, 1]."""
+    if isinstance(x, Tensor) and x.ndim == 4 and x.shape[1] in (1, 3) and x.min() >= 0 and x.max() > FARTHEST:
+        raise ValueError(
+            f"the images have values up to {float(x.max()):.4g}, must be in [0, 1]: divide them by 255, and "
+            "multiply by 255 inside the model if it was trained so"
+        )
 
 
 def _as_words(columns: dict[str, Any]) -> dict[str, list[str]]:
@@ -150,7 +165,11 @@ def _as_words(columns: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _checked(x: Input, y: Tensor, columns: dict[str, list[str]] | None = None, given: Tensor | None = None) -> Batch:
-    if y.ndim != 1 or y.is_floating_point() or len(y) != len(x):
+    if y.is_floating_point() or y.ndim == 2:
+        one_hot = y.ndim == 2 and y.shape[1] > 1
+        how = "convert one-hot rows with y.argmax(1)" if one_hot else "turn the target of a regression into classes"
+        raise ValueError(f"labels are {y.dtype} {list(y.shape)}, must be the numbers of classes, [{len(x)}]: {how}")
+    if y.ndim != 1 or len(y) != len(x):
         raise ValueError(f"labels must be whole numbers, one for each of the {len(x)} examples; got {list(y.shape)}")
     for name, values in (columns or {}).items():
         if len(values) != len(y):
@@ -316,6 +335,10 @@ def sample(count: int, wanted: int, seed: int) -> list[int]:
     return [int(row) for row in order[: min(wanted, count)]]
 
 
+def counted_classes(count: int) -> str:
+    return "2 classes (a single output counts as two)" if count == 2 else f"{count} classes"
+
+
 def match_classes(found: AuditExamples, names: Sequence[str], num_classes: int) -> AuditExamples:
     """Map labels to the classes of the model: by name if its names are known, else in order.
 
@@ -328,7 +351,9 @@ def match_classes(found: AuditExamples, names: Sequence[str], num_classes: int) 
         return replace(found, labels=places[found.labels], classes=list(names))
     numbered = list(found.classes) == [str(place) for place in range(len(found.classes))]
     if int(found.labels.max(initial=0)) >= num_classes:
-        raise AuditError(f"{found.name} has label {found.labels.max()}, but the model has {num_classes} classes")
+        raise AuditError(
+            f"{found.name} has label {found.labels.max()}, but the model has {counted_classes(num_classes)}"
+        )
     if numbered:
         class_names = names or (found.default_names if len(found.default_names) == num_classes else found.classes)
         return replace(found, classes=list(class_names))

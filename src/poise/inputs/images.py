@@ -26,7 +26,7 @@ from poise.data.sets.catalogue import CLASS_NAMES
 from poise.data.sets.folders import KAGGLE, Listing, imagenet_part, in_class_folders
 from poise.data.synthetic_mnist import SyntheticMNIST
 from poise.errors import AuditError, DataNotFound
-from poise.inputs.examples import AuditExamples, Columns, DamagedExample, read_rows
+from poise.inputs.examples import FARTHEST, AuditExamples, Columns, DamagedExample, read_rows
 from poise.io.decoding import as_rgb, open_picture
 from poise.io.files import regular
 
@@ -36,7 +36,6 @@ _IMAGES, _LABELS = ("x", "images", "image", "data", "arr_0"), ("y", "labels", "l
 _UTILITY, _FEATURES = "utility", "features"
 _SIZE = 224  # for images of different sizes
 _LOOKED_AT = 2000  # examples, to estimate the range
-_FAR = 16.0  # above any value of a normalized image
 _CONSTANT = 1e-12
 _MOST_CLASSES = 1_000_000
 
@@ -198,7 +197,8 @@ def _require_labels(name: str, labels: np.ndarray, x: np.ndarray) -> None:
         raise AuditError(f"{name} has {len(labels)} labels for {len(x)} examples")
     if labels.shape != (len(x) if x.ndim else 0,) or labels.dtype.kind not in "iu":
         raise AuditError(
-            f"{name} must have one whole number per example as label, got {labels.dtype} {list(labels.shape)}"
+            f"{name} must have one whole number per example as label, got {labels.dtype} {list(labels.shape)}: turn "
+            "the target of a regression into classes"
         )
     if labels.size and int(labels.max()) >= _MOST_CLASSES:
         raise AuditError(f"{name} has label {labels.max()}: number the classes from 0")
@@ -237,7 +237,7 @@ def _unit(name: str, x: np.ndarray) -> tuple[float, tuple[str, ...]]:
     low, high = _range(name, x)
     if x.dtype.kind in "iu" and low >= 0 and 1 < high <= 255:
         return 255.0, (f"{name} contains whole numbers up to {high:g}, interpreted as pixels from 0 to 255",)
-    if max(-low, high) > _FAR:
+    if max(-low, high) > FARTHEST:
         raise AuditError(
             f"{name} contains values from {low:g} to {high:g}: save the images as uint8, or as floats in [0, 1]"
         )

@@ -102,7 +102,7 @@ def load_model(
 
 def with_options(sentence: str) -> str:
     """An error of `split`, in terms of the command line."""
-    return sentence.replace("split(model, head=...)", "--head NAME")
+    return sentence.replace("head=NAME", "--head NAME")
 
 
 def normalization(name: str) -> MeanStd | None:
@@ -243,8 +243,12 @@ def _frames(error: BaseException) -> list[FrameSummary]:
 
 
 def _installed(file: Path) -> bool:
-    """Whether a file belongs to Poise, an installed package or Python itself."""
-    return "site-packages" in file.parts or any(each in file.parents for each in _NOT_THE_USERS)
+    """Whether a file belongs to Poise, an installed package or Python itself; "<frozen importlib>" does, too."""
+    return (
+        str(file).startswith("<frozen ")
+        or "site-packages" in file.parts
+        or any(each in file.parents for each in _NOT_THE_USERS)
+    )
 
 
 def module_of(name: str) -> Any:

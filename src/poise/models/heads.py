@@ -94,17 +94,36 @@ def candidates(model: nn.Module) -> str:
     if not rows:
         rows = [f"{name} (1x1, {layer.in_channels} → {layer.out_channels})" for name, layer in pointwise.items()]
     if not rows:
-        return "It has no linear layer: name the module that returns the logits, split(model, head=...)"
-    advice = "Name one of them, or the module that returns the logits: split(model, head=...)"
+        return "It has no linear layer: name the module that returns the logits, with head=NAME"
+    advice = "Name one of them, or the module that returns the logits, with head=NAME"
     return f"Linear layers, last ones first: {', '.join(rows[::-1][:8])}. {advice}"
+
+
+def called_head(run: Run, model: nn.Module, x: Input) -> str:
+    """The name of the layer whose output the model returns for x, found by passes with each layer, the last one first.
+
+    ValueError with the reason if there is none, as in an ensemble.
+    """
+    reasons = []
+    for name, layer in reversed(_all_layers(model).items()):
+        reason = why_not_last(run, model, inner_layer(layer), x, observed(run, inner_layer(layer), x))
+        if not reason:
+            return name
+        reasons += [] if reason.startswith(_NOT_CALLED) else [f": {name!r} is not its last layer: {reason}"]
+    why = reasons[0] if reasons else f". {candidates(model)}"
+    raise ValueError(f"no layer is clearly the head of this {type(model).__name__}{why}")
 
 
 def layers(model: nn.Module) -> list[Any]:
     """All layers that could be a head."""
-    found = {**layers_of(model, _is_linear), **layers_of(model, _is_pointwise)}
-    return [inner_layer(layer) for layer in found.values()]
+    return [inner_layer(layer) for layer in _all_layers(model).values()]
 
 
+def _all_layers(model: nn.Module) -> dict[str, Any]:
+    return {**layers_of(model, _is_pointwise), **layers_of(model, _is_linear)}
+
+
+_NOT_CALLED = "the model does not call it"
 _ENDS: dict[str, Callable[[Tensor], Tensor]] = {
     "softmax": lambda logits: logits.softmax(-1),
     "log_softmax": lambda logits: logits.log_softmax(-1),
@@ -169,10 +188,7 @@ def _behind(logits: Tensor) -> list[Tensor]:
 def why_not_last(run: Run, model: nn.Module, head: nn.Module, x: Input, first: Pass) -> str:
     """Why the head is not the last layer, as the end of a sentence; "" if it is."""
     if not first.outputs:
-        return (
-            "the model does not call it. Call the layer in forward instead of using its weight, or name the layer "
-            "that forward calls"
-        )
+        return f"{_NOT_CALLED}. Call it in forward instead of using its weight, or name the layer that forward calls"
     for name, after in _ENDS.items():
         last = first.outputs[-1].float()
         if last.shape == first.logits.shape and after(last).allclose(first.logits.float(), atol=1e-4):

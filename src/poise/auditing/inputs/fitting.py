@@ -18,7 +18,17 @@ from poise.auditing.inputs.texts import Texts, Tokenizer, open_texts, open_token
 from poise.auditing.result import Names
 from poise.errors import AuditError
 from poise.inputs.classifiers import Unscaled
-from poise.inputs.examples import AuditExamples, Batch, is_text, kind_of, match_classes, read_lines, sample, sample_size
+from poise.inputs.examples import (
+    AuditExamples,
+    Batch,
+    counted_classes,
+    is_text,
+    kind_of,
+    match_classes,
+    read_lines,
+    sample,
+    sample_size,
+)
 from poise.inputs.images import open_pictures
 from poise.inputs.models import Loaded, load_model, normalization, with_options
 from poise.tokens import Tokens, shape_of
@@ -159,7 +169,9 @@ def _text(request: AuditRequest, models: Sequence[AuditedModel], names: list[str
     probe = next(iter(texts.batches([rows[lengths.index(max(lengths))]], tokenizer)))
     num_classes = _num_classes(models, probe)
     if max(texts.labels) >= num_classes:
-        raise AuditError(f"{texts.name} has label {max(texts.labels)}, but the model has {num_classes} classes")
+        raise AuditError(
+            f"{texts.name} has label {max(texts.labels)}, but the model has {counted_classes(num_classes)}"
+        )
     _require_one_tokenizer(request, models, texts, tokenizer, length)
     cut, why = sum(each > length for each in lengths), "the limit of the model" if room else "see --max-length"
     notes = [f"truncated {cut} of {len(rows)} sentences to {length} tokens: {why}"] if cut else []
