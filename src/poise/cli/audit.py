@@ -61,6 +61,10 @@ FailIf = Annotated[
     Words,
     typer.Option(metavar="TEXT", help="Exit with code 1 if this holds, such as noise_accuracy<0.6. Repeat for more."),
 ]
+Baseline = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Exit with code 1 if a number is significantly worse than in this audit.json."),
+]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed for the choice of examples and the noise.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Allow unpickling weights, which can run code.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
@@ -92,6 +96,7 @@ def audit(
     probes: Probes = 16,
     strength: Strength = None,
     fail_if: FailIf = None,
+    baseline: Baseline = None,
     device: Device = "auto",
     seed: Seed = 0,
     trust: Trust = False,

@@ -13,6 +13,7 @@ from pathlib import Path
 import typer
 
 from poise.auditing.audit import audit
+from poise.auditing.baseline import Baseline, Worsening, read_baseline, worsened
 from poise.auditing.compare import Comparison, Condition, compare, read_condition, require_measured
 from poise.auditing.design import corruption_problem, select_corruptions
 from poise.auditing.inputs.fitting import (
@@ -44,9 +45,12 @@ def run_audit(request: AuditRequest) -> None:
     with _usage():
         require_valid(request)
         conditions = [read_condition(text) for text in request.fail_if or []]
+        baseline = read_baseline(request.baseline) if request.baseline is not None else None
         names, _ = select_corruptions(_corruptions(request), None)
         if conditions:
             require_measured(conditions, number_names(() if is_text(request.data) else names))
+    if baseline is not None and len(request.models) > 1:
+        raise typer.BadParameter("--baseline takes the place of the first model: pass one model")
     if len(request.models) > 2 or (request.weights and len(request.weights) != len(request.models)):
         raise typer.BadParameter("pass one or two models, and --weights once for each of them")
     place = device_of(request.device)
@@ -75,7 +79,9 @@ def run_audit(request: AuditRequest) -> None:
         typer.echo(f"\n{page}")
     if not audits[-1].facts["complete"]:
         _end_early(audits, len(models))
+    worse = [] if baseline is None else _worse(baseline, audits[0])
     _check_conditions(conditions, audits)
+    sys.exit(1 if worse else 0)
 
 
 def _end_early(audits: Sequence[Audit], models: int) -> None:
@@ -92,6 +98,17 @@ def _sentences(request: AuditRequest) -> list[str]:
         raise AuditError("--sentence needs --data with sentences, and a tokenizer")
     if not all(each.strip() for each in found):
         raise AuditError("--sentence is empty")
+    return found
+
+
+def _worse(baseline: Baseline, audit: Audit) -> list[Worsening]:
+    """What is significantly worse than in the baseline; a sentence for each number goes to stderr."""
+    with _usage():
+        found = worsened(audit, baseline)
+    for each in found:
+        typer.echo(f"poise: worse than {baseline.path}: {each}", err=True)
+    if not found:
+        typer.echo(f"no number is significantly worse than in {baseline.path}", err=True)
     return found
 
 

@@ -65,6 +65,7 @@ class AuditRequest:
     probes: int
     strength: list[float] | None
     fail_if: list[str] | None
+    baseline: Path | None
     device: str
     seed: int
     trust: bool
