@@ -228,7 +228,7 @@ def test_code_of_a_model_s_folder_is_not_run(kind: str, tmp_path: Path) -> None:
     task = "Image" if kind == "vit" else "Sequence"
     (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": [f"OwnFor{task}Classification"]}))
     words = ["audit", str(tmp_path), "--data", "mnist" if kind == "vit" else "x.tsv", "--out", str(tmp_path / "out")]
-    call = [sys.executable, "-m", "poise", *words]
+    call = [sys.executable, "-m", "poise", *words, "--quiet"]
     environment = {**os.environ, "PYTHONPATH": str(Path(poise.__file__).parents[1])}
     ended = subprocess.run(
         call, input="y\n" * 9, env=environment, capture_output=True, text=True, check=False, timeout=120

@@ -164,7 +164,7 @@ def test_a_file_finds_its_own_neighbours(home: Path, monkeypatch) -> None:
 
 
 def run_apart(home: Path, *words: str, **surroundings: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "poise", "audit", *words, *FEW]
+    command = [sys.executable, "-m", "poise", "audit", *words, *FEW, "--quiet"]
     places = [surroundings.get("PYTHONPATH", ""), str(Path(poise_package.__file__).parents[1])]
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
     return subprocess.run(command, cwd=home, env=where, capture_output=True, text=True, timeout=100, check=False)
