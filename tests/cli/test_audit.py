@@ -58,7 +58,7 @@ FEW = ("--data", "test.npz", "--examples", "40", "--corruptions", "fog,gaussian_
 
 
 def test_one_model(home: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("poise.cli.progress.EVERY", 0)
+    monkeypatch.setattr("poise.cli.progress.FIRST", 0)
     assert poise(monkeypatch, "nets.py:network", *FEW, "--fail-if", "noise_accuracy<0") == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("nets.py:network on test.npz, 40 examples\n") and "audit/index.html" in shown.out
