@@ -154,13 +154,16 @@ def test_lines_instead_of_a_bar_where_there_is_no_terminal(monkeypatch, capsys) 
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with progress.counting("examples") as report:
+        report("net", 0, 100)
         for done in range(1, 11):
             now[0] += 5.0
             report("net", done * 10, 100)
     assert capsys.readouterr().err.splitlines() == [
-        "net: 30 of 100 examples, 2/s, 0:35 left",
-        "net: 60 of 100 examples, 2/s, 0:20 left",
-        "net: 90 of 100 examples, 2/s, 0:05 left",
+        "net: measuring 100 examples",
+        "net: 10 of 100 examples, 2/s, 0:45 left",
+        "net: 40 of 100 examples, 2/s, 0:30 left",
+        "net: 70 of 100 examples, 2/s, 0:15 left",
+        "net: 100 of 100 examples, 2/s, 0:00 left",
     ]
     with progress.counting("examples", quiet=True) as report:
         now[0] += 100
