@@ -6,37 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audit_command import poise
+from audit_command import NETS, poise, quarters
 
 from poise.auditing.baseline import _change, better
 from poise.auditing.statistics.numbers import share
 
-NETS = """
-import torch
-def net(noise=0.0):
-    linear = torch.nn.Linear(768, 4)
-    with torch.no_grad():
-        linear.bias.zero_()
-        weight = linear.weight.zero_().view(4, 3, 16, 16)
-        for c, (row, column) in enumerate([(0, 0), (0, 8), (8, 0), (8, 8)]):
-            weight[c, :, row : row + 8, column : column + 8] = 0.1
-        weight += noise * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
-    return torch.nn.Sequential(torch.nn.Flatten(), linear)
-def worse():
-    return net(0.07)
-"""
 WORDS = ("--data", "quarters.npz", "--corruptions", "gaussian_noise", "--probes", "2", "--quiet")
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A quarter of each picture is a little brighter."""
-    draw, y = np.random.default_rng(0), np.arange(100) % 4
-    x = draw.random((100, 16, 16, 3)) * 0.5
-    for picture, place in zip(x, y, strict=True):
-        row, column = 8 * (place // 2), 8 * (place % 2)
-        picture[row : row + 8, column : column + 8] += 0.06
-    np.savez(tmp_path / "quarters.npz", x=(x * 255).astype(np.uint8), y=y)
+    quarters(tmp_path / "quarters.npz")
     (tmp_path / "nets.py").write_text(NETS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
