@@ -44,6 +44,13 @@ def test_small_images_become_what_the_original_makes_of_them(profile: str, name:
     assert made == DIGESTS["32 px"][profile][name]
 
 
+@pytest.mark.miniature
+@pytest.mark.parametrize("name", C_BAR["imagenet"])
+def test_large_images_become_what_the_original_makes_of_them(name: str) -> None:
+    made = [digest(as_the_original("imagenet", name, severity, synthetic_images(224))) for severity in SEVERITIES]
+    assert made == DIGESTS["224 px"]["imagenet"][name]
+
+
 @pytest.mark.parametrize(("profile", "name"), CASES)
 def test_our_draws_have_the_distribution_of_the_original_ones(profile: str, name: str) -> None:
     """Two-sample Kolmogorov-Smirnov tests of up to 16 numbers per image, for images that differ only in the draws."""
