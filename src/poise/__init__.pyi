@@ -13,6 +13,10 @@ from poise.data.augment import Standard as Standard
 from poise.data.augmix import AugMix as AugMix
 from poise.data.balance import balanced_sampler as balanced_sampler
 from poise.data.balance import class_counts as class_counts
+from poise.data.pixmix import PixMix as PixMix
+from poise.data.prime import PRIME as PRIME
+from poise.data.randaugment import RandAugment as RandAugment
+from poise.data.trivialaugment import TrivialAugment as TrivialAugment
 from poise.evaluation.robustness import Robustness as Robustness
 from poise.evaluation.robustness import evaluate as evaluate
 from poise.features.external import EqualUtility as EqualUtility
@@ -52,6 +56,7 @@ from poise.objectives.jensen_shannon import JensenShannon as JensenShannon
 from poise.objectives.objective import XE as XE
 from poise.objectives.objective import Loss as Loss
 from poise.objectives.objective import Objective as Objective
+from poise.objectives.sam import SAM as SAM
 from poise.schedules import Constant as Constant
 from poise.schedules import Cosine as Cosine
 from poise.schedules import Exponential as Exponential

@@ -56,10 +56,15 @@ class AugMix:
             strength = _uniform(depth, generator) * (self.severity - _WEAKEST) + _WEAKEST
             sign = 1 - 2 * torch.randint(2, depth.shape, device=x.device, generator=generator)
             chains = operate(chains, drawn.where(step < depth, -1), strength, sign)
-        shares = torch.empty(self.width, len(x), 1, 1, 1, device=x.device).exponential_(generator=generator)
-        ends = (shares / shares.sum(0) * chains.view(self.width, *x.shape)).sum(0) / 255
-        much = torch.rand(len(x), 1, 1, 1, device=x.device, generator=generator)
-        return torch.lerp(x, ends.to(x.dtype), much.to(x.dtype)).contiguous(memory_format=layout_of(x))
+        return mixture(x, chains.view(self.width, *x.shape), 255, generator)
+
+
+def mixture(x: Tensor, ends: Tensor, white: float, generator: torch.Generator | None) -> Tensor:
+    """(1 - m) x + m (w_1 end_1 + ... + w_K end_K), for ends of chains [K, B, C, H, W] whose white is not 1."""
+    shares = torch.empty(len(ends), len(x), 1, 1, 1, device=x.device).exponential_(generator=generator)
+    mixed = (shares / shares.sum(0) * ends).sum(0) / white
+    much = torch.rand(len(x), 1, 1, 1, device=x.device, generator=generator)
+    return torch.lerp(x, mixed.to(x.dtype), much.to(x.dtype)).contiguous(memory_format=layout_of(x))
 
 
 def operate(images: Tensor, drawn: Tensor, strength: Tensor, sign: Tensor) -> Tensor:
