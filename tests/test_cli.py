@@ -325,7 +325,7 @@ CIFAR = ["AugMix", "AugMix+FCL"]
         ("poise audit net.py:net --data sy", ["synthetic-mnist"]),
         ("poise audit net.py:net --corruptions f", ["fast", "frost", "fog"]),
         ("poise audit net.py:net --corruptions fog,fr", ["fog,frost"]),
-        ("poise corrupt cifar10 --corruption sp", ["speckle_noise", "spatter"]),
+        ("poise corrupt cifar10 --corruption sp", ["speckle_noise", "spatter", "sparkles"]),
         ("poise corrupt cifar1", ["cifar10", "cifar100"]),
         ("poise bench --case r", ["resnet56"]),
         *((f"poise {name} --device c", ["cpu", "cuda"]) for name in ("reproduce", "run", "sweep", "audit", "bench")),
