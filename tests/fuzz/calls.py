@@ -152,7 +152,7 @@ def _balance() -> list[Recipe]:
     return [
         Recipe(
             "class_counts",
-            {"labels": classes, "num_classes": whole("None", "5", mistakes=("0", "-1", "1"), none=True)},
+            {"labels": classes, "num_classes": whole("None", "5", mistakes=("0", "-1"), none=True)},
             "poise.class_counts(labels, num_classes)",
             oracles.counts,
         ),
@@ -600,6 +600,16 @@ def _objectives() -> list[Recipe]:
             trains=True,
         ),
         Recipe(
+            "SAM",
+            {
+                "objective": part("poise.XE()"),
+                "rho": number("0.05", "0", mistakes=("-1",)),
+                **batch,
+            },
+            f"poise.SAM(objective, rho){call}",
+            oracles.loss,
+        ),
+        Recipe(
             "TrainStep",
             {
                 "model": Slot(("Smooth($D)",), ("poise.LeNet", "'lenet'", "Plain($D, 3)"), ("None", "3"), ("embed",)),
@@ -939,6 +949,48 @@ def _augmentations() -> list[Recipe]:
                 **last,
             },
             "poise.AugMix(severity, width, depth)(x, generator)",
+            oracles.pictures,
+        ),
+        Recipe(
+            "RandAugment",
+            {
+                "count": whole("1", "2", mistakes=("0", "-1")),
+                "magnitude": whole("9", "0", mistakes=("31", "-1")),
+                "bins": whole("31", "10", mistakes=("1", "0")),
+                **last,
+            },
+            "poise.RandAugment(count, magnitude, bins)(x, generator)",
+            oracles.pictures,
+        ),
+        Recipe(
+            "TrivialAugment",
+            {"bins": whole("31", "2", mistakes=("1", "0")), **last},
+            "poise.TrivialAugment(bins)(x, generator)",
+            oracles.pictures,
+        ),
+        Recipe(
+            "PRIME",
+            {
+                "width": whole("1", "2", mistakes=("0", "-1")),
+                "depth": whole("1", "2", mistakes=("0", "-1")),
+                "sigma": number("4.0", "0", mistakes=("-1",)),
+                "cut": whole("100", "3", mistakes=("2", "-1")),
+                "color": number("0.01", "0", mistakes=("-1",)),
+                **last,
+            },
+            "poise.PRIME(width, depth, sigma, cut, color)(x, generator)",
+            oracles.pictures,
+        ),
+        Recipe(
+            "PixMix",
+            {
+                "rounds": whole("2", "0", mistakes=("-1",)),
+                "beta": number("3.0", "1", mistakes=("0", "-1")),
+                "severity": number("3.0", "10", mistakes=("0", "11")),
+                "fractals": whole("2", "3", mistakes=("0", "-1")),
+                **last,
+            },
+            "poise.PixMix(rounds, beta, severity, fractals)(x, generator)",
             oracles.pictures,
         ),
         Recipe(

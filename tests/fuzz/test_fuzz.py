@@ -18,7 +18,7 @@ from torch import Tensor
 
 import poise
 
-CALLS, CASES = 3_200, 8  # enough calls for every mistake of the table
+CALLS, CASES = 3_600, 8  # enough calls for every mistake of the table
 NAMES = {name: getattr(pieces, name) for name in pieces.__all__}
 
 

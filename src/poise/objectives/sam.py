@@ -46,16 +46,18 @@ class SAM:
     ) -> Loss:
         check_model(model)
         given_too: dict[str, Any] = {"generator": generator, "scaler": scaler, "given": given}
-        first = self.objective(model, x, y, step, **given_too)
         weights = [weight for weight in model.parameters() if weight.requires_grad]
+        if not weights:
+            raise ValueError("model has no weights that require gradients: SAM moves them")
+        first = self.objective(model, x, y, step, **given_too)
         with climbed(weights, gradient_of(first.total, weights), self.rho), untracked(model):
             second = self.objective(model, x, y, step, **given_too)
             gradients = gradient_of(second.total, weights)
         pairs = [(weight, each) for weight, each in zip(weights, gradients, strict=True) if each is not None]
         # Worth 0, with the gradient of w + e at w: the weights are back before the caller's backward pass.
-        carrier = sum(
-            (((weight - weight.detach()) * each).sum() for weight, each in pairs), torch.zeros(()).to(y.device)
-        )
+        carrier = second.total.new_zeros(())
+        for weight, each in pairs:
+            carrier = carrier + ((weight - weight.detach()) * each).sum()
         return Loss(second.total.detach() + carrier, first.parts, first.logits)
 
 
@@ -63,16 +65,14 @@ class SAM:
 def climbed(weights: Sequence[nn.Parameter], gradients: Sequence[Tensor | None], rho: float) -> Iterator[None]:
     """The weights at w + rho g / ||g|| inside, and bit for bit at w afterwards."""
     pairs = [(weight, each) for weight, each in zip(weights, gradients, strict=True) if each is not None]
-    before = [weight.detach().clone() for weight, _ in pairs]
+    before = [weight.data for weight, _ in pairs]
+    norm = torch.stack([each.float().square().sum() for _, each in pairs]).sum().sqrt()
     try:
-        with torch.no_grad():
-            norm = torch.stack([each.float().square().sum() for _, each in pairs]).sum().sqrt()
-            for weight, each in pairs:
-                weight.add_((each * (rho / (norm + 1e-12))).to(weight.dtype))
+        for weight, each in pairs:
+            weight.data = weight.data + (each * (rho / (norm + 1e-12))).to(weight.dtype)
         torch.clear_autocast_cache()  # it holds copies of the weights in half precision
         yield
     finally:
-        with torch.no_grad():
-            for (weight, _), held in zip(pairs, before, strict=True):
-                weight.copy_(held)
+        for (weight, _), held in zip(pairs, before, strict=True):
+            weight.data = held
         torch.clear_autocast_cache()
