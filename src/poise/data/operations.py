@@ -121,8 +121,9 @@ def grey_of(images: Tensor) -> Tensor:
         return images
     if images.shape[1] != 3:
         raise ValueError(f"images must have 1 or 3 channels for their grey, got {list(images.shape)}")
-    red, green, blue = images.int().split(1, dim=1)
-    return ((red * 19595 + green * 38470 + blue * 7471 + (1 << 15)) >> 16).to(images.dtype)
+    red, green, blue = images.int().unbind(1)
+    grey: Tensor = (red * 19595 + green * 38470 + blue * 7471 + (1 << 15)) >> 16
+    return grey[:, None].to(images.dtype)
 
 
 def smoothed(images: Tensor) -> Tensor:

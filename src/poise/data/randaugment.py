@@ -37,7 +37,7 @@ class RandAugment:
     def __call__(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """x [B, C, H, W] in [0, 1] → the same shape."""
         require_levels(x)
-        table = self.table(*x.shape[2:], x.device)[:, self.magnitude]
+        table = self.table(x.shape[2], x.shape[3], x.device)[:, self.magnitude]
         images = (255 * x.float()).round().clamp(0, 255).contiguous()
         for _ in range(self.count):
             drawn = torch.randint(len(FOURTEEN), (len(x),), device=x.device, generator=generator)
