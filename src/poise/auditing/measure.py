@@ -51,6 +51,7 @@ _COLUMNS = 1024
 EACH = 4
 CLASSES = 12
 LEAST_GAIN = 0.05  # times the shift with random features
+LEAST_USEFUL = "the least useful features"
 _SIDE = 224  # maximum pixels of an image on the page
 BRITTLE, OVER_ROBUST, CLASS = "most brittle", "most over-robust", "follows utility least in its class"
 _KEPT = 2**28  # bytes of stored examples
@@ -82,6 +83,7 @@ class MeasuredChunk:
     rows  {name: one entry per example}.
     u, s  utility and sensitivity [B, *D], for the maps and token strips.
     own   the model's own utility [B, *D], even if u is that of a reference.
+    near  the examples with their least useful features perturbed, at the middle strength.
     """
 
     batch: Batch
@@ -89,6 +91,7 @@ class MeasuredChunk:
     u: Tensor
     s: Tensor
     own: Tensor
+    near: Input
 
 
 def measure(model: Classifier, batch: Batch, first: int, plan: AuditPlan) -> Iterator[MeasuredChunk]:
@@ -109,11 +112,12 @@ def _measure(model: Classifier, batch: Batch, ids: range, plan: AuditPlan) -> Me
     u = own if batch.given is None and plan.is_own else _utility(model, batch, plan)
     s, halves = _sensitivity(model, x, ids, plan)
     rows: dict[str, Any] = {"label": y, "logits": logits, "embedding": z, **_ranked(u, s, halves, valid_features(x))}
-    rows |= _perturbed(model, batch, z, u, s, ids, plan)
+    found, near = _perturbed(model, batch, z, u, s, ids, plan)
+    rows |= found
     rows |= {} if isinstance(x, Tokens) else {"units": units(x), "unit_utility": units(own)}
     if plan.making is not None:
         rows |= _corrupted(model, cast(Tensor, x), y, ids, plan.making)
-    return MeasuredChunk(batch, {name: _numpy(value) for name, value in rows.items()}, u, s, own)
+    return MeasuredChunk(batch, {name: _numpy(value) for name, value in rows.items()}, u, s, own, near)
 
 
 @torch.no_grad()
@@ -163,10 +167,14 @@ def _ranked(u: Tensor, s: Tensor, halves: tuple[Tensor, ...], valid: Tensor | No
 
 def _perturbed(
     model: Classifier, batch: Batch, z: Tensor, u: Tensor, s: Tensor, ids: range, plan: AuditPlan
-) -> dict[str, Any]:
-    """Shifts, answers and margins [B, K] of all sides, and the overlap of the first selection with that of s."""
+) -> tuple[dict[str, Any], Input]:
+    """Shifts, answers and margins [B, K] of all sides, and the overlap of the first selection with that of s.
+
+    Also the examples with their least useful features perturbed, at the middle strength.
+    """
     x, valid = batch.x, valid_features(batch.x)
     found: dict[str, list[Tensor]] = {f"{side}_{what}": [] for side in SIDES for what in ("shift", "answer", "margin")}
+    near = x
     for number, step in enumerate(plan.steps):
         generator = torch.Generator(u.device).manual_seed(seed_of(plan.seed, ids.start, 1))
         low, high = step.select(u, valid, generator)
@@ -176,12 +184,13 @@ def _perturbed(
         any_of_them = step.select(_random_utility(u, ids, plan.seed), valid, generator)[0]
         for side, chosen in zip(SIDES, (low, high, any_of_them), strict=True):
             moved = _moved(step, x, chosen, ids, number, plan.seed)
+            near = moved if side == "near" and number == plan.middle else near
             there, logits = _run(model, moved)
             some = chosen.flatten(1).any(1)
             found[f"{side}_shift"].append((there - z).norm(dim=1).where(some, torch.nan))
             found[f"{side}_answer"].append(logits.argmax(1))
             found[f"{side}_margin"].append(torch.from_numpy(margins(_numpy(logits), _numpy(batch.y))))
-    return {"top_overlap": agreed, **{name: torch.stack(values, 1) for name, values in found.items()}}
+    return {"top_overlap": agreed, **{name: torch.stack(values, 1) for name, values in found.items()}}, near
 
 
 def _random_utility(u: Tensor, ids: range, seed: int) -> Tensor:
@@ -298,22 +307,54 @@ class NotableExample:
     feature: np.ndarray | None
 
 
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """An example before and after a change that shows a finding: [*D], or the ids of a sentence [T]."""
+
+    example: int
+    before: np.ndarray
+    after: np.ndarray
+    answer_before: int
+    answer_after: int
+
+
+def plain(x: Input) -> np.ndarray:
+    """The only example of a batch as an array; of a sentence, the ids of its tokens."""
+    found: np.ndarray = x.ids[x.mask].numpy() if isinstance(x, Tokens) else _small(x[0].detach().float()).numpy()
+    return found
+
+
 @dataclass
 class Showcase:
     """Keeps the first `EACH` examples of each ranking, and one example of each of the first `CLASSES` classes."""
 
     kept: dict[str, list[tuple[float, NotableExample]]] = field(default_factory=dict)
+    flip: Proof | None = None
+
+    def flipped(self) -> list[tuple[str, Proof]]:
+        """A right example that is wrong with its least useful features perturbed; none if there is none."""
+        return [] if self.flip is None else [(LEAST_USEFUL, self.flip)]
 
     def consider(self, found: MeasuredChunk, first: int, middle: int) -> None:
         """Consider all examples of a chunk."""
         rows = found.rows
         near, far = (rows[f"{side}_shift"][:, middle] for side in ("near", "far"))
+        self._look_for_flip(found, first, middle)
         for row in range(len(near)):
             self._offer(BRITTLE, -float(near[row]), found, row, first + row, EACH)
             self._offer(OVER_ROBUST, float(far[row]), found, row, first + row, EACH)
             label = f"{CLASS}: {int(rows['label'][row])}"
             if label in self.kept or sum(name.startswith(CLASS) for name in self.kept) < CLASSES:
                 self._offer(label, float(rows["rank_correlation"][row]), found, row, first + row, 1)
+
+    def _look_for_flip(self, found: MeasuredChunk, first: int, middle: int) -> None:
+        rows, predicted = found.rows, found.rows["logits"].argmax(1)
+        there = np.flatnonzero((predicted == rows["label"]) & (rows["near_answer"][:, middle] != predicted))
+        if self.flip is None and len(there):
+            row = int(there[0])
+            before, after = (plain(part[row : row + 1].to("cpu")) for part in (found.batch.x, found.near))
+            answer = int(rows["near_answer"][row, middle])
+            self.flip = Proof(first + row, before, after, int(predicted[row]), answer)
 
     def chosen(self, near_gain: np.ndarray) -> list[tuple[str, NotableExample]]:
         """Each example once, with the reason for its choice; near_gain [N] of all measured examples."""

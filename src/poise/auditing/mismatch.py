@@ -1,7 +1,8 @@
 """Mismatch: signs that a model and its data do not fit together, each with its likely cause.
 
-    constant      the same answer to every example
     class order   the answers are right once the model's classes are numbered differently
+    remedy        many more right answers with inputs of another range, or with batch norm's statistics of these data
+    constant      the same answer to every example
     chance        accuracy not above that of the most frequent class
     calibration   confidence far from accuracy; said first, but the answers stand, since a temperature changes none
 
@@ -12,26 +13,104 @@ examples, and the answers gain at least 5 points, both at 95 %.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
+from poise.auditing.reliance import Answers, logits_of
 from poise.auditing.statistics.misuse import temperature
 from poise.auditing.statistics.numbers import Number, paired_drop, share
 from poise.auditing.verdict import MISMATCH, Finding
+from poise.classifier import evaluating, untracked
+from poise.models.resnet import IMAGENET_MEAN, IMAGENET_STD
 
 _LEAST_RIGHT, _LEAST_GAIN = 0.6, 0.05
 _TERRIBLE = 0.1  # the least calibration error that is said first
 _SHOWN = 12  # classes
+_REMEDY = 0.1  # the least gain of accuracy
+_WELL = 0.9  # accuracy that needs no remedy
+_TRIED = 256  # examples
 
 
 def look_for_mismatch(
-    logits: np.ndarray, labels: np.ndarray, numbers: Mapping[str, Number], names: Sequence[str]
+    logits: np.ndarray, labels: np.ndarray, numbers: Mapping[str, Number], names: Sequence[str], held: Answers | None
 ) -> tuple[list[Finding], list[Finding]]:
-    """The mismatch, if there is one that no weakness of the model explains, and what to say first otherwise."""
+    """The mismatch, if there is one that no weakness of the model explains, and what to say first otherwise.
+
+    held  the examples to try remedies on.
+    """
     predicted, classes = logits.argmax(1), logits.shape[1]
-    unfit = constant_answer(predicted, labels, names) or class_order(predicted, labels, classes, names)
+    unfit = (
+        class_order(predicted, labels, classes, names)
+        or ([] if held is None else remedy(held))
+        or constant_answer(predicted, labels, names)
+    )
     return unfit, wrong_confidence(logits, labels, numbers["calibration_error"])
+
+
+def remedy(held: Answers) -> list[Finding]:
+    """The finding if another range of the inputs, or other statistics of batch norm, give many more right answers."""
+    if held.right.mean() >= _WELL:
+        return []
+    held = held.first(_TRIED)
+    tried = [*_ranges(held), *_batch_statistics(held)]
+    gains = [(paired_drop(right, held.right), right.mean(), cause, advice) for right, cause, advice in tried]
+    gain, accuracy, cause, advice = max(gains, key=lambda each: each[0].low, default=(None, 0.0, "", ""))
+    if gain is None or gain.low < _REMEDY:
+        return []
+    sentence = f"its accuracy is {held.right.mean():.2f}, and {accuracy:.2f} {cause}."
+    return [Finding(MISMATCH, sentence, advice)]
+
+
+def _ranges(held: Answers) -> Iterator[tuple[np.ndarray, str, str]]:
+    """What becomes of the right answers [N] if pictures have another range."""
+    if not isinstance(held.x, Tensor) or held.x.ndim != 4:
+        return
+    mean, std = (torch.tensor(values)[:, None, None] for values in (IMAGENET_MEAN, IMAGENET_STD))
+    ways: dict[str, Callable[[Tensor], Tensor]] = {
+        "if the pictures run from 0 to 255": lambda x: 255 * x,
+        "if the pictures run from -1 to 1": lambda x: 2 * x - 1,
+        "if light and dark are exchanged": lambda x: 1 - x,
+    }
+    if held.x.shape[1] == 3:
+        ways["if the pictures are normalized as ImageNet's"] = lambda x: (x - mean) / std
+        ways["if red and blue are exchanged"] = lambda x: x.flip(1)
+    for cause, change in ways.items():
+        right = logits_of(held.model, change(held.x)).argmax(1) == held.labels
+        yield (
+            right.astype(float),
+            cause,
+            "Give the model the inputs of its training: normalize inside it (--normalize).",
+        )
+
+
+def _batch_statistics(held: Answers) -> Iterator[tuple[np.ndarray, str, str]]:
+    """What becomes of the right answers [N] if batch norm uses the statistics of the examples."""
+    norms = [module for module in held.model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    with evaluating(held.model), _of_the_batch(norms), untracked(held.model), torch.no_grad():
+        device = next((p.device for p in held.model.parameters()), torch.device("cpu"))
+        logits = held.model.head(held.model.embed(held.x.to(device))).double().cpu().numpy()
+    cause = "if batch norm uses the mean and variance of these examples instead of the stored ones"
+    advice = (
+        "The stored statistics do not fit these data: check that the buffers were saved and loaded with the weights, "
+        "and that the inputs have the range of training; or estimate them again on training data."
+    )
+    yield (logits.argmax(1) == held.labels).astype(float), cause, advice
+
+
+@contextmanager
+def _of_the_batch(norms: Sequence[nn.Module]) -> Iterator[None]:
+    """These layers in train mode."""
+    with ExitStack() as stack:
+        for norm in norms:
+            stack.callback(setattr, norm, "training", norm.training)
+            norm.training = True
+        yield
 
 
 def constant_answer(predicted: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> list[Finding]:

@@ -13,6 +13,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import torch
 from poise.auditing.design import AuditPlan, noise_of
 from poise.auditing.measure import Collected, embedding_distance
 from poise.auditing.mismatch import at_chance, look_for_mismatch
+from poise.auditing.parts import Parts, look_at_parts
 from poise.auditing.statistics.misuse import MisusedFeature, search_misused_features
 from poise.auditing.statistics.numbers import (
     Measurements,
@@ -44,10 +46,12 @@ from poise.auditing.verdict import (
     Confusion,
     Verdict,
     confusions,
+    from_blindness,
     from_classes,
     from_drop,
     from_features,
     from_outside,
+    from_parts,
     judge,
     too_few,
 )
@@ -161,11 +165,15 @@ def build_audit(
     table = measurements_of(rows, embedding_distance(rows["embedding"]))
     counts = Counter(int(label) for label in table.label)
     found = numbers(table, plan.making, plan.middle)
-    errors = search_misused_features(model, rows, collected, names.features, lambda number: _word(number, names))
+    errors = search_misused_features(model, rows, collected, names.features, partial(_word, names=names))
     confused = confusions(table.label, table.predicted)
-    verdict = _verdict(rows, found, errors, confused, collected, plan, names.classes)
+    enough = not too_few(len(table.label), len(counts))
+    word = partial(_word, names=names)
+    parts = look_at_parts(model, collected, rows, names.features, word) if enough else Parts()
+    verdict = _verdict(rows, found, errors, confused, parts, collected, plan, names.classes)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
     telling, arrays = _notable_examples(collected, table, plan, names)
+    proofs, shown = _proofs(parts, collected, names)
     facts: dict[str, Any] = {
         "version": VERSION,
         "kind": "audit",
@@ -186,6 +194,8 @@ def build_audit(
         "verdict": verdict.as_dict(),
         "thresholds": {"least_drop": LEAST_DROP, "least_far": LEAST_FAR, "neutral": NEUTRAL},
         "leftover": [each.as_dict() for each in errors],
+        **parts.as_dict(),
+        "proofs": proofs,
         "confusions": [each.as_dict() for each in confused],
         "numbers": {name: number.as_dict() for name, number in found.items()},
         "estimator": _estimator(plan),
@@ -195,7 +205,7 @@ def build_audit(
         "telling": telling,
         "notes": [*plan.notes, *_warnings(table, counts, rows["logits"].shape[1])],
     }
-    return Audit(facts, table, plan.making, collected.columns, arrays, collected.sources)
+    return Audit(facts, table, plan.making, collected.columns, arrays | shown, collected.sources)
 
 
 def _verdict(
@@ -203,6 +213,7 @@ def _verdict(
     found: dict[str, Number],
     errors: Sequence[MisusedFeature],
     confused: Sequence[Confusion],
+    parts: Parts,
     collected: Collected,
     plan: AuditPlan,
     names: Sequence[str],
@@ -211,17 +222,16 @@ def _verdict(
     labels, count = rows["label"], len(rows["label"])
     if few := too_few(count, len(np.unique(labels))):
         return judge(few, count)
-    unfit, first = look_for_mismatch(rows["logits"].astype(float), labels, found, names)
+    unfit, first = look_for_mismatch(rows["logits"].astype(float), labels, found, names, parts.held)
     if unfit:
         return judge(unfit, count)
     chance = at_chance(found["accuracy"], labels)
-    by_errors, by_reference = from_features(errors), []
-    if collected.outside or not plan.is_own:
-        by_reference = from_outside(found)
-    if chance and not by_reference and not any(each.name == RELIES for each in by_errors):
+    outside = from_outside(found) if collected.outside or not plan.is_own else []
+    reliance = [*from_features(errors), *from_parts(parts.influences)]
+    if chance and not outside and not any(each.name == RELIES for each in reliance):
         return judge(chance, count)
-    by_classes = [] if chance else from_classes(confused, names)  # a model that guesses confuses all classes
-    return judge([*by_errors, *by_reference, *by_classes, *from_drop(found, noise_of(plan))], count, first)
+    misses = [] if chance else [*from_classes(confused, names), *from_blindness(parts.blind)]
+    return judge([*reliance, *outside, *misses, *from_drop(found, noise_of(plan))], count, first)
 
 
 def _model(model: Classifier, name: str, rows: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -278,6 +288,26 @@ def _notable_examples(
             entry["feature"] = [bool(each) for each in example.feature]
         entries.append(entry)
         arrays |= {f"x_{place}": example.x, f"u_{place}": example.u, f"s_{place}": example.s}
+    return entries, arrays
+
+
+def _proofs(parts: Parts, collected: Collected, names: Names) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+    """Examples before and after a change; sentences as words."""
+    entries: list[dict[str, Any]] = []
+    arrays: dict[str, np.ndarray] = {}
+    for place, (part, proof) in enumerate([*parts.proofs, *collected.showcase.flipped()]):
+        entry = {
+            "part": part,
+            "example": proof.example,
+            "source": collected.sources[proof.example] or None,
+            "answer_before": proof.answer_before,
+            "answer_after": proof.answer_after,
+        }
+        for when, x in (("before", proof.before), ("after", proof.after)):
+            if collected.tokens:
+                entry[f"words_{when}"] = [_word(int(word), names) for word in x]
+            arrays[f"{when}_{place}"] = x
+        entries.append(entry)
     return entries, arrays
 
 

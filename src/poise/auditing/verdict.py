@@ -2,8 +2,8 @@
 
 There are four answers, and the first three may come together:
 
-    relies              on something it should not: it answers better without a feature
-    misses              something it should use: a feature or a class that it does not see
+    relies              on something it should not: one small part carries its answers, or it does better without one
+    misses              something it should use: a feature, a class or a part that it does not see, and that tells more
     breaks              under harmless change: noise on the least useful features costs answers
     no weakness found   with the smallest drop that this sample could have shown
 
@@ -23,6 +23,10 @@ If the utility comes from outside, from another model or with the data, the marg
     misses if the gain of the most useful features is below 1/4, and relies if that of the least useful ones is at least
     1 and at least that of the most useful ones, at 95 %
 
+An audit cannot know what a model should not use. Where only the user can tell, a finding is a question: one small part
+(at most 1/8 of the input) is followed in 70 % of the pairs or more (reliance.py), or a part that no answer depends on
+tells the class, beyond the rest or as a quarter of the input or more (blindness.py).
+
 Confusions. A model that sees the difference between two classes makes some errors; one that ignores it predicts the
 other class for most examples. The test is binomial, against "at most half of the class", with p times the number of
 classes (Bonferroni). It needs at least three classes: with two, a model that prefers one class would look the same.
@@ -37,6 +41,8 @@ from typing import Any
 
 import numpy as np
 
+from poise.auditing.blindness import Blindness
+from poise.auditing.reliance import COLOUR, COLUMN, WORD, Influence
 from poise.auditing.statistics.misuse import MOST_USE, MisusedFeature
 from poise.auditing.statistics.numbers import Number, paired_drop
 
@@ -53,6 +59,10 @@ PHRASES = {
 }
 LEAST_DROP = 0.05
 LEAST_FAR, NEUTRAL = 0.25, 1.0
+LEAST_HARM = 0.02
+MOST, SMALL = 0.7, 1 / 8  # of the pairs; of the input
+PURE = 0.9
+LARGE, LEAST_TOLD = 0.25, 0.1  # of the input; above guessing
 LEAST_EXAMPLES = 10
 LEVEL = 0.02
 _LEAST = 5  # examples of a class
@@ -148,6 +158,63 @@ def from_drop(numbers: Mapping[str, Number], noise: str) -> list[Finding]:
     )
     advice = "Train with noise or augmentation of this kind, or with feature contrastive learning, and audit again."
     return [Finding(BREAKS, sentence, advice)]
+
+
+def from_parts(found: Sequence[Influence]) -> list[Finding]:
+    """Relies, if one small part carries the answer in most pairs, or if the answers are better without it."""
+    carried = [each for each in found if carries_answers(each)]
+    if carried:
+        most = max(carried, key=lambda each: each.followed.value)
+        return [_carried(most)]
+    harmful = [e for e in found if e.without_accuracy_drop is not None and e.without_accuracy_drop.high <= -LEAST_HARM]
+    if not harmful or harmful[0].without_accuracy_drop is None:
+        return []
+    most, drop = harmful[0], harmful[0].without_accuracy_drop
+    sentence = f"without {most.name} its accuracy is {-100 * drop.value:.0f} points higher."
+    return [Finding(RELIES, sentence, f"Remove {most.name} from the inputs, or add examples where it misleads.")]
+
+
+def carries_answers(one: Influence) -> bool:
+    """Whether the answer follows this part in most pairs, although the rest of the input stays."""
+    small = (one.purity or 0) >= PURE if one.kind == WORD else one.kind != COLOUR and (one.share or 0) <= SMALL
+    return small and one.followed.low >= MOST
+
+
+def _carried(one: Influence) -> Finding:
+    span = f"{one.followed.value:.0%} [{one.followed.low:.0%}, {one.followed.high:.0%}] of {one.followed.examples}"
+    if one.kind == WORD:
+        sentence = f"its answer follows {one.name}: put in the place of another word, it decides {span} sentences."
+    else:
+        what = "the column " if one.kind == COLUMN else ""
+        sentence = (
+            f"its answer follows {what}{one.name}: taken from an example with another answer, this part decides, and "
+            f"the rest of the input does not, in {span} pairs."
+        )
+    advice = (
+        f"Is {one.name} allowed to decide? If it is a mark, or only known together with the label, remove it from the "
+        "training data, or vary it, and train again."
+    )
+    return Finding(RELIES, sentence, advice, question=True)
+
+
+def from_blindness(found: Sequence[Blindness]) -> list[Finding]:
+    """Misses, if what no answer depends on tells the class."""
+    return [finding for each in found if (finding := _of_unseen(each))]
+
+
+def _of_unseen(one: Blindness) -> Finding | None:
+    beyond = one.p < LEVEL / 2
+    large = one.share >= LARGE and one.alone.low >= one.chance + LEAST_TOLD
+    if not (beyond or large):
+        return None
+    reads = f"a linear model that reads nothing else is right in {one.alone.value:.0%} (guessing: {one.chance:.0%})"
+    more = f", and prefers the right class on {one.helped} of the {one.errors} errors" if beyond else ""
+    sentence = f"it is blind to {one.name}: no answer depends on it, although {reads}{more}."
+    advice = (
+        "Is it meant to be? If not, check cropping, masking and preprocessing, and train with examples where it "
+        "decides. If this part is a leak of the label, remove it from the data."
+    )
+    return Finding(MISSES, sentence, advice, question=True)
 
 
 def from_outside(numbers: Mapping[str, Number]) -> list[Finding]:

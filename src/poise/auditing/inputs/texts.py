@@ -192,6 +192,7 @@ def with_sentences(audit: Audit, model: Classifier, tokenizer: Tokenizer, senten
         entry, held = _strip(model, tokenizer, sentence, device)
         entries.append(entry)
         arrays |= {f"{part}_{place}": values for part, values in zip("xus", held, strict=True)}
+    arrays |= {name: held for name, held in audit.arrays.items() if name.split("_")[0] not in ("x", "u", "s")}
     for number in range(len(audit.facts["telling"])):
         arrays |= {f"{part}_{len(entries) + number}": audit.arrays[f"{part}_{number}"] for part in "xus"}
     return replace(audit, facts={**audit.facts, "telling": entries + audit.facts["telling"]}, arrays=arrays)
