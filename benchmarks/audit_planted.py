@@ -156,7 +156,7 @@ def digits(examples: int, samples: int = 25) -> None:
 
 def trained_models(samples: int) -> None:
     """How often each trained model gets a right verdict, and how often the opposite; all verdicts that were given."""
-    for name, each in planted_models.PLANTED.items():
+    for title, each in planted_models.PLANTED.items():
         right, opposite, verdicts = 0, 0, Counter[str]()
         for seed in range(samples):
             sample = each.sample(1000, 100 + seed)
@@ -167,10 +167,10 @@ def trained_models(samples: int) -> None:
                 names=planted_models.names_of(sample),
             )
             right += each.is_right(found.names, found.verdict)
-            opposite += any(each in each.opposite for each in found.names)
+            opposite += any(name in each.opposite for name in found.names)
             verdicts[" and ".join(found.names)] += 1
         print(
-            f"{name:28} right {right:2} of {samples}, opposite {opposite}: {dict(verdicts.most_common())}", flush=True
+            f"{title:28} right {right:2} of {samples}, opposite {opposite}: {dict(verdicts.most_common())}", flush=True
         )
 
 

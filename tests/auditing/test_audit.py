@@ -112,7 +112,7 @@ def test_ctrl_c_gives_what_was_measured() -> None:
     [
         ([], "no examples"),
         ([torch.rand(3, 50)], "batches must be"),
-        ([(torch.rand(3, 50), torch.rand(3))], "whole numbers"),
+        ([(torch.rand(3, 50), torch.rand(3))], "numbers of classes"),
         ([(torch.rand(3, 50), torch.zeros(2).long())], "3 examples"),
         ([(torch.rand(3, 50), torch.zeros(3).long(), {"site": ["a"]})], "1 values for 3"),
         ([{"input_ids": torch.ones(2, 3).long()}], "no labels"),
