@@ -19,7 +19,7 @@ LAYERS = [
     {"inputs"},
     {"evaluation"},
     {"running", "auditing"},
-    {"recipes"},
+    {"recipes", "advising"},
     {"cli"},
     {"__main__", "__init__"},
 ]

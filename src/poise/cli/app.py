@@ -15,6 +15,7 @@ import typer
 from poise import __version__
 from poise.checks import TORCH, is_torch
 from poise.cli import reproduce
+from poise.cli.advise import advise
 from poise.cli.audit import audit
 from poise.cli.bench import bench
 from poise.cli.corrupt import corrupt
@@ -32,6 +33,7 @@ app.add_typer(data, name="data")
 app.command("list", cls=Command)(reproduce.list_experiments)
 app.command(cls=Command)(reproduce.reproduce)
 app.command(cls=Command)(reproduce.run)
+app.command(cls=Command)(advise)
 app.command(cls=Command)(sweep)
 app.command(cls=Command)(table)
 app.command(cls=Command)(report)

@@ -30,6 +30,7 @@ from poise.data.loading.sentences import TokenAugmentation
 from poise.objectives.objective import Objective
 from poise.records.columns import Column
 from poise.records.schema import fault_of_experiment
+from poise.tokens import Input, Tokens
 from poise.training.plan import Plan
 
 
@@ -37,21 +38,21 @@ from poise.training.plan import Plan
 class Examples:
     """Examples x with labels y [N].
 
-    x      uint8 images, as arrays [N, H, W] or [N, H, W, C] or tensors [N, C, H, W], or int32 word pieces [N, T] (see
-           sentences.py).
+    x      uint8 images, as arrays [N, H, W] or [N, H, W, C] or tensors [N, C, H, W]; int32 word pieces [N, T] (see
+           sentences.py) or Tokens; or floats [N, *D], such as a table of numbers [N, F].
     twins  rows [P, 2] of pairs that differ in the detail that decides the class, for the accuracy on pairs.
     """
 
-    x: np.ndarray | Tensor
+    x: np.ndarray | Input
     y: np.ndarray | Tensor
     twins: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         x, y = _described(self.x), _described(self.y)
-        images, words = self.x.ndim in (3, 4) and "uint8" in x, self.x.ndim == 2 and "int32" in x
-        if not images and not words:
+        if not isinstance(self.x, Tokens) and not _is_readable(self.x.ndim, x):
             raise ValueError(
-                f"x is {x}: give uint8 images [N, H, W] or [N, H, W, C] (0 to 255), or int32 word pieces [N, T]"
+                f"x is {x}: give uint8 images [N, H, W] or [N, H, W, C] (0 to 255), int32 word pieces [N, T], or "
+                "float32 numbers [N, F]"
             )
         if self.y.ndim != 1 or "int" not in y:
             raise ValueError(f"y is {y}: give one whole number per example [N]")
@@ -66,8 +67,15 @@ class Examples:
         return len(self.y)
 
 
-def _described(values: np.ndarray | Tensor) -> str:
-    return f"{str(values.dtype).removeprefix('torch.')} {list(values.shape)}"
+def _is_readable(axes: int, described: str) -> bool:
+    """Whether values are images, word pieces or numbers."""
+    kind = described.split()[0]
+    return (axes in (3, 4) and kind == "uint8") or (axes == 2 and kind == "int32") or (axes > 1 and kind == "float32")
+
+
+def _described(values: np.ndarray | Input) -> str:
+    held = values.ids if isinstance(values, Tokens) else values
+    return f"{str(held.dtype).removeprefix('torch.')} {list(held.shape)}"
 
 
 Make: TypeAlias = "Callable[[torch.device], Examples | Pictures]"  # makes a set for the device that tests it
@@ -282,12 +290,17 @@ _FOLDERS: set[Path] = set()  # folders of the files that were run
 
 
 def value_of(path: Path, name: str) -> Any:
-    """Run a file and return the value of a name in it. Its folder comes first in `sys.path`, as in a Python script."""
+    """Run a file and return the value of a name in it; None if it does not define the name."""
+    return values_of(path).get(name)
+
+
+def values_of(path: Path) -> dict[str, Any]:
+    """Run a file and return its values by name. Its folder comes first in `sys.path`, as in a Python script."""
     folder = path.resolve().parent
     _FOLDERS.add(folder)
     sys.path.insert(0, str(folder))
     try:
-        return runpy.run_path(str(path)).get(name)
+        return runpy.run_path(str(path))
     except (Exception, SystemExit) as error:  # a user's file may raise anything
         lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
         place = f"{path}, line {lines[-1]}" if lines else f"{path}"

@@ -93,7 +93,8 @@ class Judge:
             return self.task.train, torch.from_numpy(self.task.train.source.labels).to(self.device)
         rows, labels = self._placed(self.task.train)
         layout = self.experiment.plan.layout
-        return (rows.contiguous(memory_format=layout) if isinstance(rows, Tensor) else rows), labels
+        images = isinstance(rows, Tensor) and rows.ndim == 4
+        return (rows.contiguous(memory_format=layout) if images else rows), labels  # type: ignore[union-attr]
 
     @cached_property
     def _validation_set(self) -> tuple[Input, Tensor] | None:
@@ -175,10 +176,12 @@ def _accuracy(counts: Tensor) -> float:
 
 
 def placed(examples: Examples, device: torch.device) -> tuple[Input, Tensor]:
-    """Examples on a device: uint8 images as a tensor, word pieces as Tokens, and their labels."""
-    if isinstance(examples.x, Tensor) or examples.x.dtype == np.uint8:
-        return on_device(examples.x, examples.y, device)
-    return tokens_of(examples.x, device), torch.from_numpy(np.array(examples.y)).long().to(device)
+    """Examples on a device: images and numbers as a tensor, word pieces as Tokens, and their labels."""
+    x, y = examples.x, examples.y
+    if isinstance(x, Tensor) or (isinstance(x, np.ndarray) and x.dtype != np.int32):
+        return on_device(x, y, device)
+    sentences = x.to(device) if isinstance(x, Tokens) else tokens_of(x, device)
+    return sentences, (y if isinstance(y, Tensor) else torch.from_numpy(np.array(y))).long().to(device)
 
 
 def loader(rows: Input | Pictures, labels: Tensor, plan: Plan, augment: Any, seed: int) -> Loader:

@@ -131,7 +131,7 @@ class Runner:
         record, path = self.record(method, seed), self.record_path(method, seed)
         if record is None:
             return False
-        return not (self.keep_models and can_get_weights(path, list(record.log), self._home(method, seed)))
+        return not (self.keep_models and can_get_weights(path, list(record.log), self.home(method, seed)))
 
     def attempt(self, method: Method, seed: int, again: bool = False) -> bool:
         """Run a method with a seed, unless it is finished, running in another process, or the deadline has passed.
@@ -164,7 +164,7 @@ class Runner:
     def _needs(self, method: Method, seed: int) -> list[Path]:
         """The folders of the trainings that a run shares with others: its model and the parts of its trunk."""
         lengths = self._lengths[method.name] if self.share_trunks else []
-        return [self._home(method, seed), *(self._shared((beginning(method), each), seed) for each in lengths)]
+        return [self.home(method, seed), *(self._shared((beginning(method), each), seed) for each in lengths)]
 
     @cached_property
     def _lengths(self) -> dict[str, list[int]]:
@@ -208,7 +208,7 @@ class Runner:
 
     def _train(self, judge: Judge, method: Method, seed: int, model: nn.Module) -> Fit:
         """Train a model from its trunk on, or load what was trained already."""
-        folder, own = self._home(method, seed), self.record_path(method, seed).parent
+        folder, own = self.home(method, seed), self.record_path(method, seed).parent
         with nullcontext() if folder == own else require_lock(folder):
             alone = not self.share_trunks or share(has_checkpoint(folder))
             branch = None if alone else self._branch(judge, method, seed)
@@ -276,7 +276,7 @@ class Runner:
                 return found
         return None
 
-    def _home(self, method: Method, seed: int) -> Path:
+    def home(self, method: Method, seed: int) -> Path:
         """The folder in which a run is trained: a shared one if its task has `training`."""
         own, shares = self.record_path(method, seed).parent, hasattr(self.experiment.task, "training")
         return self._shared((method.objective, method.augment), seed) if shares else own

@@ -1,4 +1,4 @@
-"""Batches of a set that is stored on the device: uint8 in memory, augmented floats in [0, 1] out.
+"""Batches of a set that is stored on the device: uint8 in memory, augmented floats in [0, 1] out; floats stay floats.
 
 The order of an epoch is a pure function of (seed, epoch), and the augmentation of a batch is one of (seed, epoch,
 batch). So a run that was interrupted anywhere continues with the same batches.
@@ -119,7 +119,7 @@ class Resident:
 
 @dataclass(frozen=True, eq=False)
 class DeviceLoader(Resident):
-    """images uint8 [N, C, H, W] and labels [N] on one device; see `on_device`."""
+    """images uint8 [N, C, H, W], or floats [N, *D], and labels [N] on one device; see `on_device`."""
 
     images: Tensor
     labels: Tensor
@@ -128,9 +128,11 @@ class DeviceLoader(Resident):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4 or len(self.images) != len(self.labels):
+        images = self.images.dtype == torch.uint8 and self.images.ndim == 4
+        numbers = self.images.is_floating_point() and self.images.ndim > 1
+        if not (images or numbers) or len(self.images) != len(self.labels):
             shapes = f"{self.images.dtype} {list(self.images.shape)} and {list(self.labels.shape)}"
-            raise TypeError(f"images must be uint8 [N, C, H, W] with one label each, got {shapes}")
+            raise TypeError(f"images must be uint8 [N, C, H, W], or floats, with one label each, got {shapes}")
         require_batch_size(self.batch_size, len(self.images), "images")
 
     def __len__(self) -> int:
@@ -171,18 +173,19 @@ def on_device(
 ) -> tuple[Tensor, Tensor]:
     """Images and labels on a device: uint8 tensors [N, C, H, W] and int64 labels.
 
-    images  arrays [N, H, W] or [N, H, W, C], which become channels_last, or tensors [N, C, H, W].
+    images  arrays [N, H, W] or [N, H, W, C], which become channels_last, or tensors [N, C, H, W]; floats keep their
+            shape.
     """
     if isinstance(images, np.ndarray):
         x = torch.from_numpy(np.array(images))
-        images = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
+        images = x if x.is_floating_point() else x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
     y = torch.from_numpy(np.array(labels)) if isinstance(labels, np.ndarray) else labels
     return images.to(device), y.long().to(device)
 
 
 def to_unit(images: Tensor) -> Tensor:
-    """uint8 → float32 in [0, 1]."""
-    return images.float().div_(255)
+    """uint8 → float32 in [0, 1]; floats are returned as they are."""
+    return images if images.is_floating_point() else images.float().div_(255)
 
 
 def as_read(rows: Input) -> Input:

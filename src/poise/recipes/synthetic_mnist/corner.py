@@ -65,7 +65,7 @@ class CornerMeasures:
         """The share of the first training images whose largest utility is below FCL's threshold."""
         device = next(model.parameters()).device
         train = cast(Examples, task.train)
-        images, labels = on_device(train.x[: self.images], train.y[: self.images], device)
+        images, labels = on_device(cast(Tensor, train.x)[: self.images], train.y[: self.images], device)
         u = GradientUtility()(model, to_unit(images), labels)
         return float((u.flatten(1).amax(1) < DROP_BELOW).float().mean())
 

@@ -1,0 +1,1 @@
+"""Which method suits a user's own data: `poise advise`."""
