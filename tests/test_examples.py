@@ -16,6 +16,8 @@ import torch
 
 import poise
 from poise import LeNet
+from poise.advising.advice import require_fitting
+from poise.advising.own_data import read_recipe
 from poise.recipes import Runner
 from poise.recipes.sentiment.treebank import EXPERIMENT as SENTIMENT
 from poise.records.schema import read_record
@@ -66,6 +68,13 @@ def test_own_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = replace(experiment, plan=replace(experiment.plan, epochs=1, batch_size=20))
     (record,) = Runner(quick, tmp_path / "runs", torch.device("cpu")).run(["FCL"], [0])
     assert set(read_record(record).scores) == {"clean", "noise"}
+
+
+def test_own_data() -> None:
+    """`poise advise` reads it, and its network fits."""
+    data = read_recipe(FOLDER / "own_data.py")
+    require_fitting(data, torch.device("cpu"))
+    assert data.kind == "table" and data.rare == (1,) and len(data.test) == 1000
 
 
 def test_sentiment_cpu() -> None:

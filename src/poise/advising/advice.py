@@ -20,7 +20,7 @@ from torch import nn
 from poise.advising.budget import new_budget, saved_budget
 from poise.advising.candidates import BASELINE
 from poise.advising.comparison import Report, compare, runners, scores_of
-from poise.advising.decision import decide
+from poise.advising.decision import LOSS, decide
 from poise.advising.own_data import OwnData
 from poise.classifier import both_classes, evaluating
 from poise.data.loading.resident import as_read
@@ -37,13 +37,20 @@ def _silent(what: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-def advise(data: OwnData, out: Path, minutes: float, device: torch.device, report: Report = _silent) -> dict[str, Any]:
+def advise(
+    data: OwnData,
+    out: Path,
+    minutes: float,
+    device: torch.device,
+    report: Report = _silent,
+    accepted: float = LOSS,
+) -> dict[str, Any]:
     """Compare the candidates for at most this long, and write and return the answer."""
     deadline = time.monotonic() + 60 * minutes
     out.mkdir(parents=True, exist_ok=True)
     budget = saved_budget(out, data) or new_budget(out, data, minutes, device)
     compared = compare(data, budget, out, device, deadline, report)
-    found = decide(data, budget, compared, scores_of(data))
+    found = decide(data, budget, compared, scores_of(data), accepted)
     write_answer(out, found)
     return found
 

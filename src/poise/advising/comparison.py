@@ -165,7 +165,7 @@ class _Runs:
     def __init__(self, report: Report, total: int) -> None:
         self.report, self.failed = report, dict[str, str]()
         self._runners: list[Runner] = []
-        self._done, self._total = 0, total
+        self._seen, self._done, self._total = set[tuple[str, int]](), 0, total
 
     def begin(self, runners: list[Runner]) -> None:
         self._runners = runners
@@ -177,8 +177,10 @@ class _Runs:
         if name in self.failed:
             return True
         runner, method = self._runners[seed], self._method(name, seed)
-        if runner.is_finished(method, seed):
-            self._total -= name not in self.failed
+        finished, known = runner.is_finished(method, seed), (name, seed) in self._seen
+        self._seen.add((name, seed))
+        if finished:
+            self._total -= not known  # finished by an earlier command
             return True
         try:
             while not runner.attempt(method, seed, again=True):

@@ -4,7 +4,7 @@ A method is recommended if
 
     1. its score, the mean of all columns, is above cross-entropy's beyond an interval that holds for all candidates at
        once (Bonferroni), and
-    2. it loses no column: no difference is below -.01 with an interval below 0.
+    2. it loses no column: no difference is below -.01, or what the user accepts, with an interval below 0.
 
 Of several, the one with the highest score. If there is none, cross-entropy stays. With one seed, nothing is decided.
 """
@@ -12,7 +12,7 @@ Of several, the one with the highest score. If there is none, cross-entropy stay
 from __future__ import annotations
 
 from dataclasses import asdict
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 
 from poise.advising.budget import Budget
@@ -27,9 +27,11 @@ from poise.reporting.statistics import number
 LOSS = 0.01  # of a column, that a recommended method may lose
 
 
-def decide(data: OwnData, budget: Budget, compared: Comparison, scores: Scores) -> dict[str, Any]:
-    """The content of advice.json."""
-    rows = [_row(each, compared, scores) for each in compared.tried]
+def decide(
+    data: OwnData, budget: Budget, compared: Comparison, scores: Scores, accepted: float = LOSS
+) -> dict[str, Any]:
+    """The content of advice.json; `accepted` is what a column may lose."""
+    rows = [_row(each, compared, scores, accepted) for each in compared.tried]
     rows = [row for row in rows if row["seeds"]]
     chosen = max(
         (row for row in rows if row["better"] and not row["loses"]), key=lambda row: row["score"], default=None
@@ -45,6 +47,7 @@ def decide(data: OwnData, budget: Budget, compared: Comparison, scores: Scores) 
         "decided": decided,
         "finished": compared.finished,
         "chosen": best["name"] if best and decided else None,
+        "accepted_loss": accepted,
         "sentence": sentence(rows, chosen, decided, compared.finished),
         "methods": rows,
         "failed": compared.failed,
@@ -67,7 +70,7 @@ def _facts_of(data: OwnData, budget: Budget) -> dict[str, Any]:
     }
 
 
-def _row(candidate: Candidate, compared: Comparison, scores: Scores) -> dict[str, Any]:
+def _row(candidate: Candidate, compared: Comparison, scores: Scores, accepted: float) -> dict[str, Any]:
     """What is known of a candidate."""
     name, base = candidate.name, compared.right.get(BASELINE, {})
     own = {seed: right for seed, right in compared.right.get(name, {}).items() if seed in base}
@@ -90,15 +93,15 @@ def _row(candidate: Candidate, compared: Comparison, scores: Scores) -> dict[str
         "columns": {column: scores.mean(own, column) for column in names},
         "gaps": {column: asdict(gap) for column, gap in gaps.items()},
         "better": low is not None and low > 0,
-        "loses": [column for column in names if column in gaps and _is_lost(gaps[column])],
+        "loses": [column for column in names if column in gaps and _is_lost(gaps[column], accepted)],
         "seconds_per_step": step,
         "cost": step / first if step and first and isfinite(step / first) else None,
         "code": candidate.code,
     }
 
 
-def _is_lost(gap: Gap) -> bool:
-    return gap.mean < -LOSS and (gap.high is None or gap.high < 0)
+def _is_lost(gap: Gap, accepted: float) -> bool:
+    return gap.mean < -accepted and (gap.high is None or gap.high < 0)
 
 
 def sentence(rows: list[dict[str, Any]], chosen: dict[str, Any] | None, decided: bool, finished: bool) -> str:
@@ -113,8 +116,12 @@ def sentence(rows: list[dict[str, Any]], chosen: dict[str, Any] | None, decided:
     better = [row for row in rows if row["better"]]
     if better:
         first = max(better, key=lambda row: row["score"])
-        lost = ", ".join(f"{column} {said(first['gaps'][column])}" for column in first["loses"])
-        return f"Stay with cross-entropy: {first['name']} has a higher score, but loses {lost}.{again}"
+        every = ", ".join(f"{column} {said(gap)}" for column, gap in first["gaps"].items() if column != "score")
+        price = ceil(-100 * min(first["gaps"][column]["mean"] for column in first["loses"])) / 100
+        return (
+            f"Stay with cross-entropy, unless you accept a loss in {' and '.join(first['loses'])}: --accept-loss "
+            f"{price:g} recommends {first['name']}. Against cross-entropy: {every}.{again}"
+        )
     best = max(rows[1:], key=lambda row: (row["seeds"], row["score"]))
     gap = best["gaps"]["score"]
     wide = {"mean": gap["mean"], "low": gap["wide_low"], "high": gap["wide_high"]}

@@ -68,7 +68,7 @@ def columns(data: OwnData) -> tuple[Column, ...]:
     found = [Column("clean", (CLEAN,)), Column("noise", noises)]
     found += [Column("corruptions", corrupted)] if corrupted else []
     if data.rare:
-        found += [Column("rare", (CLEAN,), data.rare), Column("rare, noise", noises, data.rare)]
+        found += [Column("rare", (CLEAN,), data.rare), Column("noisy rare", noises, data.rare)]
     return tuple(found)
 
 

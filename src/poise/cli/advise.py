@@ -28,6 +28,9 @@ def advise(
     test: Annotated[
         bool, typer.Option("--test", help="Then test the chosen method and cross-entropy on the recipe's test set.")
     ] = False,
+    accept_loss: Annotated[
+        float, typer.Option(min=0, max=1, metavar="N", help="How much a recommended method may lose in a column.")
+    ] = 0.01,
     device: Device = "auto",
     quiet: Quiet = False,
     json: Json = False,
@@ -43,11 +46,13 @@ def advise(
     folder = out or Path("advice") / file.stem
     place = device_of(device)
     with failures(), print_to_stderr(json):
-        found = _advised(file, folder, minutes, test, place, quiet)
+        found = _advised(file, folder, minutes, accept_loss, test, place, quiet)
     typer.echo(dumps(found) if json else _text(found, folder))
 
 
-def _advised(file: Path, out: Path, minutes: float, test: bool, device: Any, quiet: bool) -> dict[str, Any]:
+def _advised(
+    file: Path, out: Path, minutes: float, accepted: float, test: bool, device: Any, quiet: bool
+) -> dict[str, Any]:
     from poise.advising.advice import advise, require_fitting, test_advice
     from poise.advising.own_data import read_recipe
     from poise.errors import DataError, TrainingError
@@ -59,7 +64,7 @@ def _advised(file: Path, out: Path, minutes: float, test: bool, device: Any, qui
                 raise ValueError(f"{file} does not define test: set test to (x, y), or omit --test")
             require_fitting(data, device)
         with counting("runs", quiet) as report:
-            found = advise(data, out, minutes, device, report)
+            found = advise(data, out, minutes, device, report, accepted)
         return test_advice(data, out, found, device) if test and found["chosen"] else found
     except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")

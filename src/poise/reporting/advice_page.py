@@ -73,9 +73,9 @@ def _said(gap: dict[str, Any] | None) -> str:
 
 def _legend(found: dict[str, Any]) -> str:
     return (
-        f"score: the mean of the columns {'; '.join(found['columns'])}, on validation. against XE: the difference in "
-        "score, with an interval over seeds and examples that holds for all methods at once. step: seconds, relative to "
-        "XE. *: the answer. Methods with fewer seeds were left behind."
+        f"score: the mean of {', '.join(found['columns'])}, on validation. against XE: the difference in score, with "
+        "an interval over seeds and examples that holds for all methods at once. step: seconds, relative to XE. "
+        "*: the answer. Methods with fewer seeds were left behind."
     )
 
 
