@@ -89,7 +89,19 @@ docs/sentiment
 results/README
 ```
 """
-USE = ("guide", "audit", "evaluate", "corruptions", "data", "experiments", "sweeps", "cluster", "export", "trackers")
+USE = (
+    "guide",
+    "advise",
+    "audit",
+    "evaluate",
+    "corruptions",
+    "data",
+    "experiments",
+    "sweeps",
+    "cluster",
+    "export",
+    "trackers",
+)
 PARTS = ("synthetic-mnist", "cifar")  # pages with a folder of further pages
 REPOSITORY = os.environ.get("POISE_REPOSITORY", "")  # links to code lead there if it is known
 _LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)#\s:]+)(#[^)\s]*)?\)")

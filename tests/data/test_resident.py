@@ -69,6 +69,13 @@ def test_grey_images_get_a_channel_and_memory_maps_are_read(tmp_path: Path) -> N
 
 def test_wrong_sets_are_named() -> None:
     with pytest.raises(TypeError, match=r"images must be uint8 \[N, C, H, W\]"):
-        DeviceLoader(torch.rand(3, 1, 4, 4), torch.zeros(3), 2)
+        DeviceLoader(torch.zeros(3, 4, 4, dtype=torch.uint8), torch.zeros(3), 2)
     with pytest.raises(ValueError, match="batch_size=9 must lie between 1 and the 3 images"):
         DeviceLoader(torch.zeros(3, 1, 4, 4, dtype=torch.uint8), torch.zeros(3), 9)
+
+
+def test_floats_keep_their_values_and_shape() -> None:
+    table = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    held = DeviceLoader(*on_device(table, np.arange(6)), batch_size=6)
+    ((x, y),) = held.epoch(0)
+    assert torch.equal(x, torch.from_numpy(table)[y])
