@@ -8,7 +8,7 @@ READY := .venv/.ready
 PYENV ?= $(HOME)/.pyenv/versions
 PYTHONS := 3.12 3.13
 LIGHT := tests/reporting tests/records tests/cli/test_pack.py tests/cli/test_results.py \
-	tests/cli/test_stopping.py \
+	tests/cli/test_main.py \
 	tests/recipes/test_alignment.py tests/test_cli.py tests/test_extras.py tests/test_layers.py \
 	tests/test_pages.py tests/test_public_names.py tests/test_pythons.py tests/test_readme.py tests/test_results_list.py \
 	$(addprefix tests/data/test_,$(addsuffix .py,archives bombs classes download folders hostile_folders \

@@ -24,9 +24,9 @@ from poise.objectives.objective import weight_of, with_weight
 from poise.recipes.cifar.methods import LENGTHS
 from poise.recipes.cifar.noisy_cifar import table
 from poise.recipes.settings import Length
+from poise.running.beginnings import quiet
 from poise.running.experiment import Experiment
 from poise.running.record import surroundings
-from poise.running.runner import quiet
 from poise.schedules import Constant, Ramp
 from poise.training.loop import fit
 from poise.training.plan import in_layout

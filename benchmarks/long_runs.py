@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from poise.recipes import shelf
+from poise.recipes import index
 from poise.running.runner import Runner
 
 CONTRASTS = ("XE", "XE+Gaussian", "CL+Gaussian", "FCL")
@@ -35,7 +35,7 @@ class Item:
     methods: tuple[str, ...]  # all, if empty
     seeds: int
     minutes: float
-    length: shelf.Length = "full"
+    length: index.Version = "full"
 
     @property
     def words(self) -> list[str]:
@@ -71,7 +71,7 @@ def go_on(item: Item, out: Path, device: str, minutes: float) -> None:
 
 def left_of(item: Item, out: Path) -> tuple[int, int]:
     """How many runs of an item have no record under `out`, and how many it has."""
-    parts = [each for name in item.names for each in shelf.find(name, item.length)]
+    parts = [each for name in item.names for each in index.find_experiments(name, item.length)]
     runners = [Runner(each, out, torch.device("cpu")) for each in parts]
     runs = [(each, run) for each in runners for run in each.experiment.runs(item.methods or None, range(item.seeds))]
     return sum(not runner.is_finished(*run) for runner, run in runs), len(runs)

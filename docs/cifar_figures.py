@@ -28,7 +28,7 @@ from poise.data.loading.resident import on_device
 from poise.data.sets.cache import load
 from poise.errors import DataError, RecordError
 from poise.records.schema import Results
-from poise.records.schema import load as load_records
+from poise.records.schema import load_results as load_records
 from poise.reporting.tables import corruption_gaps
 
 matplotlib.use("Agg")

@@ -8,7 +8,7 @@ from functools import partial
 from docs.evidence import COMPRESSED, FULL_SEEDS, Evidence
 from docs.wording import NONE, answers, arrow, drawn, minus, printed, spread, table, told
 from poise.reporting.figures.forest import ForestBlock, ForestRow
-from poise.reporting.statistics import Difference, corrected, number, paired, probability, summary
+from poise.reporting.statistics import Difference, holm_corrected, number, paired, probability, summarize
 
 SETS = {"CIFAR-10": ("noisy-cifar10", "cifar10-c"), "CIFAR-100": ("noisy-cifar100", "cifar100-c")}
 CONTROLS = ("cifar-controls-noisy", "cifar-controls-c")
@@ -24,7 +24,7 @@ def gaps(known: Evidence, names: Names, one: str, other: str) -> tuple[Differenc
         paired(*(known.values(names[place], method, column) for method in (one, other)))
         for place, column in COLUMNS.values()
     ]
-    return tuple(corrected(cells))
+    return tuple(holm_corrected(cells))
 
 
 def runs_of(known: Evidence, names: Names, method: str) -> int:
@@ -111,7 +111,7 @@ def main_table(known: Evidence) -> str:
                 cells = [method, str(runs_of(known, chosen, method))]
                 for each, (place, column) in shown.items():
                     values = list(known.values(chosen[place], method, column).values())
-                    cells.append(spread(summary(values) if values else None))
+                    cells.append(spread(summarize(values) if values else None))
                     cells += [_paper(known, chosen[place], method, column)] if each in paper else []
                 rows.append(cells)
     return table(head, rows)
@@ -157,7 +157,9 @@ def pairs_table(known: Evidence, names: Names) -> str:
 
 
 def _corrected(known: Evidence, name: str, columns: Sequence[str], one: str, other: str) -> list[Difference | None]:
-    return corrected([paired(known.values(name, one, column), known.values(name, other, column)) for column in columns])
+    return holm_corrected(
+        [paired(known.values(name, one, column), known.values(name, other, column)) for column in columns]
+    )
 
 
 def _cell(gap: Difference | None) -> str:
@@ -170,7 +172,7 @@ def random_noises(known: Evidence) -> str:
     experiment = known.held[name].experiment
     columns = [column.name for columns in experiment.details.values() for column in columns]
     found = [paired(*(known.values(name, method, each) for method in ("FCL, random k", "FCL"))) for each in columns]
-    three, every = corrected(found[:3]), corrected(found)
+    three, every = holm_corrected(found[:3]), holm_corrected(found)
     rows = [
         [each.replace("_", " "), told(one), *(probability(p) for p in (one.p, one.holm, other.holm))]
         for each, one, other in zip(columns, three, every, strict=False)

@@ -10,8 +10,8 @@ from docs.evidence import RARE, READINGS, Effect, Evidence, Seeds, average
 from docs.wording import NONE, answers, arrow, drawn, marked, minus, printed, spread, table, told
 from poise.records.columns import Column
 from poise.reporting.figures.forest import ForestBlock, ForestRow
-from poise.reporting.statistics import Difference, corrected, number, paired, probability, summary
-from poise.reporting.tables import values_of
+from poise.reporting.statistics import Difference, holm_corrected, number, paired, probability, summarize
+from poise.reporting.tables import scores_by_seed
 
 TABLE = "synthetic-mnist"
 WORDS = {"": "corner digits by area", "-bilinear": "bilinear corner digits", "-nearest": "sharp corner digits"}
@@ -45,7 +45,7 @@ def forest_of_methods(known: Evidence) -> str:
 
 def _gaps(known: Evidence, name: str, method: str) -> tuple[Difference | None, ...]:
     both = [[known.values(name, each, column) for each in (method, "XE")] for column in COLUMNS.values()]
-    return tuple(corrected([paired(*each) for each in both]))
+    return tuple(holm_corrected([paired(*each) for each in both]))
 
 
 def forest_of_frontiers(known: Evidence) -> str:
@@ -62,7 +62,7 @@ def forest_of_frontiers(known: Evidence) -> str:
 def _frontier_block(title: str, areas: Mapping[str, Seeds], names: Iterable[str]) -> ForestBlock:
     """Rows with Holm's correction over them."""
     gaps = {name: paired(areas[name], areas["CL+Gaussian"]) for name in names}
-    held = corrected(list(gaps.values()))
+    held = holm_corrected(list(gaps.values()))
     rows = [ForestRow(LABELS.get(name, name), (gap,)) for name, gap in zip(gaps, held, strict=True)]
     return ForestBlock(f"{title}: minus CL+Gaussian", tuple(rows))
 
@@ -142,11 +142,11 @@ def measures_table(known: Evidence) -> str:
     kinds = ("corner utility", "corner sensitivity", "corner top-k", "rank correlation")
     names = [f"{kind}, {context}" for kind in kinds for context in CONTEXTS]
     both = [[known.values(TABLE, method, name) for method in ("XE", "FCL")] for name in names]
-    found = corrected([paired(fcl, xe) for xe, fcl in both])
+    found = holm_corrected([paired(fcl, xe) for xe, fcl in both])
     rows = [
         [
             name,
-            *(spread(summary(list(each.values()))) for each in pair),
+            *(spread(summarize(list(each.values()))) for each in pair),
             told(gap),
             probability(gap.holm if gap else None),
         ]
@@ -166,7 +166,7 @@ def shifts_table(known: Evidence) -> str:
                 near, far = (known.values(name, method, f"{view} shift, {context}") for view in ("near", "far"))
                 held = [near, far, _ratio(near, far)]
                 cells += [
-                    spread(summary(list(each.values())), 3 - (place == 2)) if each else NONE
+                    spread(summarize(list(each.values())), 3 - (place == 2)) if each else NONE
                     for place, each in enumerate(held)
                 ]
             rows.append(cells)
@@ -175,7 +175,7 @@ def shifts_table(known: Evidence) -> str:
 
 
 def mean_of(values: Seeds, digits: int = 3) -> str:
-    return spread(summary(list(values.values())), digits) if values else NONE
+    return spread(summarize(list(values.values())), digits) if values else NONE
 
 
 def _ratio(near: Seeds, far: Seeds) -> Seeds:
@@ -203,13 +203,13 @@ def areas_table(known: Evidence) -> str:
     for reading in READINGS:
         areas = known.areas(reading)
         of = ("CL+Gaussian", *EXACT)
-        gaps = corrected([None, *(paired(areas[name], areas["CL+Gaussian"]) for name in of[1:])])
+        gaps = holm_corrected([None, *(paired(areas[name], areas["CL+Gaussian"]) for name in of[1:])])
         for name, gap in zip(of, gaps, strict=True):
             cells = [f"{WORDS[reading]}: {LABELS.get(name, name)}", str(len(areas[name]))]
             rows.append(
                 [
                     *cells,
-                    spread(summary(list(areas[name].values())), 4),
+                    spread(summarize(list(areas[name].values())), 4),
                     told(gap),
                     probability(gap.holm if gap else None),
                 ]
@@ -237,7 +237,7 @@ def choices_table(known: Evidence) -> str:
     for name in names:
         held = known.held[f"{TABLE}-{name}"]
         means = [
-            number(summary(list(known.values(f"{TABLE}-{name}", method, column).values())).mean, 3)
+            number(summarize(list(known.values(f"{TABLE}-{name}", method, column).values())).mean, 3)
             for method in ("XE", "FCL")
             for column in columns
         ]
@@ -274,9 +274,11 @@ def readme_table(known: Evidence) -> str:
     rows = []
     for words, method in of.items():
         if method in held.runs:
-            values = [values_of(held, method, column) for column in columns.values()]
-            first = [values_of(held, "XE", column) for column in columns.values()]
-            gaps = corrected([paired(*both) if method != "XE" else None for both in zip(values, first, strict=True)])
+            values = [scores_by_seed(held, method, column) for column in columns.values()]
+            first = [scores_by_seed(held, "XE", column) for column in columns.values()]
+            gaps = holm_corrected(
+                [paired(*both) if method != "XE" else None for both in zip(values, first, strict=True)]
+            )
             rows.append([words, *(mean_of(each) + arrow(gap) for each, gap in zip(values, gaps, strict=True))])
     return table(["synthetic MNIST", *columns], rows)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import fmean
 
 from poise.records.columns import Column, seen_and_unseen
-from poise.records.schema import EXPERIMENT, Results, load
+from poise.records.schema import EXPERIMENT, Results, load_results
 from poise.reporting.figures.frontier import frontiers
-from poise.reporting.statistics import Difference, paired, summary, welch
-from poise.reporting.tables import Seeds, values_of
+from poise.reporting.statistics import Difference, paired, summarize, welch
+from poise.reporting.tables import Seeds, scores_by_seed
 
 RESULTS = Path(__file__).parents[1] / "results"
 FULL_SEEDS = 3
@@ -46,7 +46,7 @@ class Evidence:
     @cached_property
     def held(self) -> dict[str, Results]:
         homes = [path for path in sorted(self.folder.iterdir()) if (path / EXPERIMENT).exists()]
-        return {home.name: load(home)[0] for home in homes}
+        return {home.name: load_results(home)[0] for home in homes}
 
     def column(self, name: str, column: str) -> Column:
         """A column of the main table, of a detail, or the unseen corruptions; else the score of that name."""
@@ -63,7 +63,7 @@ class Evidence:
         return list(dict.fromkeys(each for held in self.held.values() for each in held.experiment.overlaps.values()))
 
     def values(self, name: str, method: str, column: str) -> Seeds:
-        return values_of(self.held[name], method, self.column(name, column)) if name in self.held else {}
+        return scores_by_seed(self.held[name], method, self.column(name, column)) if name in self.held else {}
 
     def longest(self, name: str, *methods: str, seeds: int = FULL_SEEDS) -> str:
         """The name of the full-length experiment if the methods have enough common seeds there, else of the other."""
@@ -111,7 +111,7 @@ class Evidence:
         gaps = [[left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())] for left, right in both]
         if not all(gaps):
             return None
-        return Effect(welch(summary(gaps[1]), summary(gaps[0])), self.epochs(chosen[1]))
+        return Effect(welch(summarize(gaps[1]), summarize(gaps[0])), self.epochs(chosen[1]))
 
     def level(self, name: str, column: str, method: str, target: float = 0.0) -> Effect | None:
         """A method's mean minus a number, with the interval of the mean over seeds."""

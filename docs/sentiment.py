@@ -14,10 +14,10 @@ import numpy as np
 from poise.errors import RecordError
 from poise.io.documents import documents, text_of
 from poise.recipes.sentiment.alignment import is_marked, pearson, strength
-from poise.records.schema import Record, Results, load
+from poise.records.schema import Record, Results, load_results
 from poise.reporting.figures.strips import STRIPS, Strip, chosen_strips
 from poise.reporting.figures.svg import STRENGTH, colour, text_on
-from poise.reporting.statistics import number, paired, summary
+from poise.reporting.statistics import number, paired, summarize
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -72,7 +72,7 @@ def print_gains(runs: Mapping[str, Mapping[int, Record]]) -> None:
     rising: dict[str, list[bool]] = {}
     for name in names:
         before, after = ({seed: run.scores[name] for seed, run in runs[held].items()} for held in (first, method))
-        means = [summary(list(values.values())) for values in (before, after)]
+        means = [summarize(list(values.values())) for values in (before, after)]
         gap = paired(after, before)
         told = " ".join(number(each.mean, 3) + (f" ±{number(each.std, 3)}" if each.std else "") for each in means)
         if gap is not None and gap.low is not None and gap.high is not None:
@@ -123,7 +123,7 @@ def main() -> None:
     if arguments.out.is_dir():
         parser.error(f"{arguments.out} is a folder: name a file")
     try:
-        found = load(arguments.runs)
+        found = load_results(arguments.runs)
         strips = [strip for results in found for strip in chosen_strips(results, list(results.runs), each=3)]
     except RecordError as error:
         parser.error(str(error))

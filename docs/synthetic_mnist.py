@@ -24,9 +24,9 @@ from poise.errors import DataNotFound, RecordError
 from poise.features.sensitivity import spearman
 from poise.io.documents import write_whole
 from poise.records.columns import Column
-from poise.records.schema import Record, Results, load
+from poise.records.schema import Record, Results, load_results
 from poise.reporting.figures.frontier import Frontier, area, frontiers, gaps
-from poise.reporting.statistics import corrected, paired, summary
+from poise.reporting.statistics import holm_corrected, paired, summarize
 from poise.training.checkpoint import newest, weights_of
 
 matplotlib.use("Agg")
@@ -265,9 +265,11 @@ def print_understanding(runs: Mapping[str, Mapping[int, Record]]) -> None:
     print(row(["measure", *runs, "FCL - XE, 95 % interval, p (Holm)"]))
     print(row(["---"] * (len(runs) + 2)))
     per_seed = {m: {n: {s: r.scores[n] for s, r in seeds.items()} for n in names} for m, seeds in runs.items()}
-    gaps = corrected([paired(per_seed["FCL"][name], per_seed["XE"][name]) for name in names])
+    gaps = holm_corrected([paired(per_seed["FCL"][name], per_seed["XE"][name]) for name in names])
     for name, gap in zip(names, gaps, strict=True):
-        cells = [f"{(each := summary(list(per_seed[m][name].values()))).mean:.3f} ± {each.std or 0:.3f}" for m in runs]
+        cells = [
+            f"{(each := summarize(list(per_seed[m][name].values()))).mean:.3f} ± {each.std or 0:.3f}" for m in runs
+        ]
         print(
             row(
                 [
@@ -376,7 +378,7 @@ def print_frontiers(found: list[Frontier]) -> None:
     print(row(["---"] * 5))
     gap = gaps(found, "CL+Gaussian")
     for each in found:
-        area, apart = summary(list(each.areas.values())), gap.get(each.name)
+        area, apart = summarize(list(each.areas.values())), gap.get(each.name)
         against = (
             ["", ""]
             if apart is None or apart.low is None
@@ -450,7 +452,7 @@ def print_studies(studies: Iterable[Results]) -> None:
     for results in studies:
         for method, runs in results.runs.items():
             values = [[each.value(run.scores, run.classes) for run in runs.values()] for each in (*scores, LOOK)]
-            cells = [f"{(found := summary(each)).mean:.3f} ±{found.std or 0:.3f}" for each in values]
+            cells = [f"{(found := summarize(each)).mean:.3f} ±{found.std or 0:.3f}" for each in values]
             print(row([results.experiment.title.removeprefix("Synthetic MNIST: "), method, str(len(runs)), *cells]))
 
 
@@ -487,7 +489,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, help="the folder that holds the experiments")
     folder = parser.parse_args().runs
     try:
-        found = {each.experiment.name: each for each in load(folder)}
+        found = {each.experiment.name: each for each in load_results(folder)}
     except RecordError as error:
         parser.error(str(error))
     needed = ("synthetic-mnist", "synthetic-mnist-frontier", "synthetic-mnist-augmentation")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from docs.evidence import Effect
-from poise.reporting.statistics import LEVEL, Difference, corrected
+from poise.reporting.statistics import LEVEL, Difference, holm_corrected
 
 MARGIN, ALIKE = 0.005, 0.025
 Says = Literal["above", "below", "kept", "alike", "useless", "reached"]
@@ -69,7 +69,7 @@ def verdict(claim: Claim) -> str:
     if claim.known:
         return claim.known[0]
     effects = [part.effect for part in claim.parts]
-    gaps = corrected([effect.gap if effect else None for effect in effects])
+    gaps = holm_corrected([effect.gap if effect else None for effect in effects])
     states = [state(part.says, gap) if gap else 0 for part, gap in zip(claim.parts, gaps, strict=True)]
     if states and min(states) == 1:
         return "holds"

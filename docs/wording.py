@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from docs.evidence import Effect, Evidence
 from poise.reporting.figures.forest import ForestBlock, forest, standalone
 from poise.reporting.formats import markdown
-from poise.reporting.statistics import Difference, Summary, corrected, number, signed_interval
+from poise.reporting.statistics import Difference, Summary, holm_corrected, number, signed_interval
 from poise.reporting.tables import tables_of
 
 NONE = "–"  # noqa: RUF001
@@ -49,7 +49,7 @@ def word(gap: Difference) -> str:
 
 def answers(rows: Sequence[tuple[str, str, Effect | None]]) -> str:
     """Questions whether one thing is above another, with Holm's correction over them."""
-    gaps = corrected([effect.gap if effect else None for _, _, effect in rows])
+    gaps = holm_corrected([effect.gap if effect else None for _, _, effect in rows])
     found = []
     for (question, what, effect), gap in zip(rows, gaps, strict=True):
         if effect is None or gap is None:

@@ -19,7 +19,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from poise.__main__ import main as poise
+from poise.cli.main import main as poise
 
 GOOD, BAD = ["great", "lovely", "superb", "warm", "funny"], ["dull", "awful", "cold", "weak", "boring"]
 OTHER = ["the", "a", "film", "movie", "plot", "actor", "scene", "was", "is", "and", "of", "music", "very", "in", "it"]

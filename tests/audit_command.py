@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 
 NETS = """
 import torch

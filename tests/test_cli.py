@@ -14,10 +14,11 @@ import typer
 from data_sets import digits, idx_files, write_folder
 
 from poise import __version__
-from poise.cli import app as cli
+from poise.cli import main as cli
+from poise.cli.app import app
 from poise.cli.data import data
 from poise.data.sets import cache, catalogue
-from poise.recipes import names as titles
+from poise.recipes import index
 
 
 def names_of(group: typer.Typer) -> list[str]:
@@ -156,7 +157,7 @@ def test_the_module_is_the_command() -> None:
 @pytest.mark.parametrize("name", ["typer", "numpy"])
 def test_a_missing_extra_is_named(name: str) -> None:
     without = f"import sys; sys.modules[{name!r}] = None; sys.argv = ['poise', 'data', 'list']"
-    code = f"{without}; from poise.__main__ import main; main()"
+    code = f"{without}; from poise.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == 'poise: the command line needs more packages: pip install ".[cli]" in a clone of Poise\n'
@@ -170,7 +171,7 @@ def test_the_command_line_starts_without_what_is_heavy(heavy: str) -> None:
 
 def test_experiments_are_listed_without_torch() -> None:
     start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', 'list', '--json']"
-    code = f"{start}; from poise.cli import app; app.run()"
+    code = f"{start}; from poise.cli.main import run; run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     listed = json.loads(done.stdout)
     assert listed["synthetic-mnist"].startswith("Synthetic MNIST (section 4.2, Table 1)")
@@ -186,7 +187,7 @@ def test_experiments_are_listed_without_torch() -> None:
 )
 def test_a_shell_completes_names(words: str, completed: list[str]) -> None:
     asked = {"_POISE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    code = "import sys; sys.argv = ['poise']; from poise.__main__ import main; main()"
+    code = "import sys; sys.argv = ['poise']; from poise.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
     )
@@ -220,7 +221,7 @@ def test_ci_is_a_pipe_without_colours(words: tuple[str, ...]) -> None:
     assert b"table" in done.stdout + done.stderr and b"\x1b" not in done.stdout + done.stderr
 
 
-COMMANDS = [*((name,) for name in names_of(cli.app) if name != "data"), *(("data", name) for name in names_of(data))]
+COMMANDS = [*((name,) for name in names_of(app) if name != "data"), *(("data", name) for name in names_of(data))]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -277,14 +278,14 @@ def test_what_is_said_of_a_folder_has_no_escapes(tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_the_version_needs_no_torch() -> None:
     start = "import sys; sys.modules['torch'] = None; sys.argv = ['poise', '--version']"
-    code = f"{start}; from poise.cli import app; app.run()"
+    code = f"{start}; from poise.cli.main import run; run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"poise {__version__}, torch {metadata.version('torch')}\n"
 
 
 def test_every_command_that_says_something_says_it_in_json() -> None:
     """Those without --json would have no answer for a script."""
-    commands = {**typer.main.get_command(cli.app).commands, **typer.main.get_command(data).commands}
+    commands = {**typer.main.get_command(app).commands, **typer.main.get_command(data).commands}
     without = [name for name, each in commands.items() if "--json" not in {o for p in each.params for o in p.opts}]
     assert without == ["data"]
 
@@ -305,7 +306,7 @@ def test_bench_for_scripts(tmp_path: Path, monkeypatch, capsys) -> None:
 )
 def test_a_shell_completes(typed: str, offered: list[str]) -> None:
     asked = {"_POISE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-    code = "import sys; sys.argv = ['poise']; from poise.__main__ import main; main()"
+    code = "import sys; sys.argv = ['poise']; from poise.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True)
     assert (sorted(done.stdout.split()), done.stderr) == (offered, "")
 
@@ -333,14 +334,14 @@ CIFAR = ["AugMix", "AugMix+FCL"]
 )
 def test_a_shell_completes_without_torch(typed: str, offered: list[str]) -> None:
     asked = {"_POISE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-    code = "import sys; sys.modules['torch'] = None; sys.argv = ['poise']; from poise.__main__ import main; main()"
+    code = "import sys; sys.modules['torch'] = None; sys.argv = ['poise']; from poise.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True)
     assert (done.stdout.split(), done.stderr) == (offered, "")
 
 
 @pytest.mark.torch
 def test_the_methods_that_a_shell_completes_are_those_of_the_recipes() -> None:
-    from poise.recipes import shelf
-
-    for name in titles.names():
-        assert set(titles.methods([name])) == {method.name for each in shelf.find(name) for method in each.methods}
+    for name in index.FILES:
+        assert set(index.method_names([name])) == {
+            method.name for each in index.find_experiments(name) for method in each.methods
+        }

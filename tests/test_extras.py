@@ -40,7 +40,7 @@ def without_torch(code: str) -> subprocess.CompletedProcess[str]:
     "words",
     [
         "reproduce sentiment",
-        "run mine.py",
+        f"run {__file__}",
         "sweep sentiment",
         "audit net.py:net --data x.npz",
         "corrupt cifar10 --out copy",
@@ -48,7 +48,7 @@ def without_torch(code: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_command_that_needs_torch_says_so(words: str) -> None:
-    done = without_torch(f"sys.argv = {['poise', *words.split()]}; from poise.__main__ import main; main()")
+    done = without_torch(f"sys.argv = {['poise', *words.split()]}; from poise.cli.main import main; main()")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"poise: this command {NO_TORCH}\n")
 
 
@@ -60,5 +60,5 @@ def test_a_name_of_the_library_that_needs_torch_says_so() -> None:
 
 @pytest.mark.parametrize("words", ["list", "data list", "data where", "data check", "reproduce --help"])
 def test_other_commands_work_without_torch(words: str) -> None:
-    done = without_torch(f"sys.argv = {['poise', *words.split()]}; from poise.__main__ import main; main()")
+    done = without_torch(f"sys.argv = {['poise', *words.split()]}; from poise.cli.main import main; main()")
     assert done.returncode == 0 and done.stdout and not done.stderr

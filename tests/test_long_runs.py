@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.long_runs import QUEUE, Item, go_on, left_of, main
 from poise.cli.reproduce import length_of
-from poise.recipes import shelf
+from poise.recipes import index
 
 pytestmark = pytest.mark.torch
 RESULTS = Path(__file__).parents[1] / "results"
@@ -14,7 +14,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 @pytest.mark.parametrize("item", QUEUE, ids=lambda item: item.about)
 def test_every_item_can_be_run(item: Item) -> None:
-    experiments = [each for name in item.names for each in shelf.find(name, item.length)]
+    experiments = [each for name in item.names for each in index.find_experiments(name, item.length)]
     for experiment in experiments:
         assert len(experiment.runs(item.methods or None, range(item.seeds))) > 0
     assert length_of(item.length == "compressed", False) == item.length

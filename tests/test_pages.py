@@ -8,7 +8,7 @@ import pytest
 from docs import claims, pages, wording
 from docs.evidence import Effect, Evidence, average
 from docs.verdicts import Claim, Part, state, verdict
-from poise.reporting.statistics import Difference, corrected
+from poise.reporting.statistics import Difference, holm_corrected
 
 ROOT = Path(__file__).parents[1]
 READ = [ROOT / "docs" / name for name in ("claims.md", "cifar.md", "synthetic-mnist.md")]
@@ -72,7 +72,7 @@ def test_claims_are_short_and_all_there(known: Evidence) -> None:
     ],
 )
 def test_a_part_is_shown_contradicted_or_undecided(says, gap: Difference, expected: int) -> None:
-    (tested,) = corrected([gap])
+    (tested,) = holm_corrected([gap])
     assert tested is not None and state(says, tested) == expected
 
 

@@ -25,7 +25,7 @@ def walked(command: str, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("command", "most", "turns", "last"), [("reproduce", 44, 24, "objectives"), ("audit", 45, 18, "reporting")]
+    ("command", "most", "turns", "last"), [("reproduce", 36, 22, "objectives"), ("audit", 45, 18, "reporting")]
 )
 def test_a_command_walks_through_few_files(command: str, most: int, turns: int, last: str, tmp_path: Path) -> None:
     files = walked(command, tmp_path)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 import poise
-from poise.__main__ import main
+from poise.cli.main import main
 from poise.data.sets import cache
 
 HOME = f"{Path(poise.__file__).parent}{os.sep}"

@@ -14,6 +14,8 @@ RecordError          a file or a folder that no table can be made of
 
 from __future__ import annotations
 
+INTERRUPTED = 130  # the exit code of a command after Ctrl-C
+
 
 class DataError(Exception):
     """Any failure to get, read or store data."""
@@ -35,7 +37,7 @@ class DataUnsafe(DataError):
     """An archive with paths outside its folder, or a pickle that names anything except numpy arrays."""
 
 
-def printable(said: object) -> str:
+def excerpt(said: object) -> str:
     """Words from outside, as far as a terminal should show them."""
     text = "".join(letter if letter.isprintable() else "?" for letter in str(said).strip())
     return text if len(text) <= 200 else f"{text[:200]}…"

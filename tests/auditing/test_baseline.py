@@ -9,7 +9,7 @@ import pytest
 from audit_command import NETS, poise, quarters
 
 from poise.auditing.baseline import _change, better
-from poise.auditing.statistics.numbers import share
+from poise.auditing.statistics.numbers import proportion
 
 WORDS = ("--data", "quarters.npz", "--corruptions", "gaussian_noise", "--probes", "2", "--quiet")
 
@@ -72,7 +72,7 @@ def test_false_alarms_are_as_rare_as_promised(together: bool) -> None:
 
     def p_value(accuracy: float) -> float:
         one, other = (draw.random(200) < 0.9).astype(float), (draw.random(200) < accuracy).astype(float)
-        before, after = ({"numbers": {"accuracy": share(right).as_dict()}} for right in (one, other))
+        before, after = ({"numbers": {"accuracy": proportion(right).as_dict()}} for right in (one, other))
         rows = [{"accuracy": right} for right in (other, one)] if together else [{}, {}]
         change = _change("accuracy", after, before, *rows)
         assert change.paired == together and change.change[0] == pytest.approx(other.mean() - one.mean())

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import poise
 from poise.errors import AuditError
 from poise.inputs.classifiers import as_classifier
-from poise.inputs.models import load_model
+from poise.inputs.models import open_model
 
 torch.manual_seed(0)
 BODY = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten())
@@ -194,10 +194,10 @@ def test_a_file_of_torchscript_is_a_program(tmp_path: Path) -> None:
     ways: dict[str, Any] = {"weights": None, "network": None, "head": None, "normalize": None}
     for path in (plain, whole):
         with pytest.raises(AuditError, match=r"is a TorchScript program.*Python model.*--trust"):
-            load_model(str(path), trust=False, **ways)
+            open_model(str(path), trust=False, **ways)
     with pytest.raises(AuditError, match="hides its layers"):
-        load_model(str(plain), trust=True, **ways)
-    found = load_model(str(whole), trust=True, **ways).model
+        open_model(str(plain), trust=True, **ways)
+    found = open_model(str(whole), trust=True, **ways).model
     torch.testing.assert_close(found.head(found.embed(X)), WithEmbed()(X))
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 import poise
 from poise.auditing.statistics.misuse import FeatureRemoval, misused_features, temperature
-from poise.auditing.statistics.numbers import calibration, corrected, mean, resampled, share
+from poise.auditing.statistics.numbers import calibration, corrected, mean, proportion, resampled
 from poise.features.sensitivity import overlap, spearman
 
 
@@ -38,7 +38,7 @@ def test_overlap() -> None:
 
 @pytest.mark.parametrize(("right", "n"), [(0, 20), (20, 20), (13, 20), (70, 100)])
 def test_shares_have_wilsons_interval(right: int, n: int) -> None:
-    found = share(np.arange(n) < right)
+    found = proportion(np.arange(n) < right)
     low, high = stats.binomtest(right, n).proportion_ci(method="wilson")
     assert [found.value, found.low, found.high] == pytest.approx([right / n, low, high], abs=1e-6)
 

@@ -22,7 +22,7 @@ from poise.errors import AuditError
 from poise.inputs.classifiers import Unscaled
 from poise.inputs.examples import match_classes, read_lines, read_rows, sample
 from poise.inputs.images import open_pictures
-from poise.inputs.models import Loaded, build, load_model, load_weights
+from poise.inputs.models import Loaded, build, load_weights, open_model
 from poise.io.documents import write_proved
 from poise.training.checkpoint import save
 
@@ -38,7 +38,7 @@ def broken():
 
 
 def model(word: str, **ways: object) -> Loaded:
-    return load_model(
+    return open_model(
         word, **{"weights": None, "network": None, "head": None, "normalize": None, "trust": False, **ways}
     )
 

@@ -14,7 +14,7 @@ import torch
 from audit_command import poise
 from safetensors.torch import save_file
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 
 CODE = """
 import time, torch

@@ -13,7 +13,7 @@ import torch
 from audit_command import facts, poise
 from PIL import Image
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 from poise.cli import progress
 
 CODE = """

@@ -15,7 +15,7 @@ from PIL import Image
 from reference_draws import synthetic_images
 
 from poise import corrupt
-from poise.cli import app as cli
+from poise.cli import main as cli
 from poise.data.sets import cache
 
 IMAGES = synthetic_images(32, 6)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_records import cifar, mnist, path_of
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 
 
 def poise(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 from poise.cli import reproduce
 from poise.cli.options import seeds_of
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from fake_records import cifar, mnist, path_of
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +150,7 @@ def test_a_reader_that_leaves_is_no_failure_to_tell(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("package", "command"), [("scipy", "table"), ("jinja2", "report")])
 def test_a_missing_package_is_named(package: str, command: str, tmp_path: Path) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; from poise.__main__ import main; main()"
+    code = f"import sys; sys.modules[{package!r}] = None; from poise.cli.main import main; main()"
     words = [sys.executable, "-c", code, command, str(mnist(tmp_path, seeds=1))]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -19,9 +19,9 @@ import torch
 from cluster.killing import EXPERIMENT
 from cluster.nodes import ROOT, environment, free_port
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 from poise.errors import TrainingError
-from poise.recipes import shelf
+from poise.recipes import index
 from poise.reporting.sweep_page import load_sweep
 from poise.running.ray_cluster import Cluster, run_on_cluster, watch
 from poise.running.runner import Runner
@@ -140,7 +140,7 @@ def test_a_sweep_on_a_cluster_that_is_there_ends_at_ctrl_c_and_goes_on(head: str
     assert said.splitlines()[-1].startswith("poise: interrupted. Finished work is saved")
     done = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.json")}
     assert 1 <= len(done) < 4
-    found = shelf.sweep_from_file(tmp_path / "slow.py")
+    found = index.sweep_from_file(tmp_path / "slow.py")
     Search(found, "own", tmp_path / "runs", CPU).run()  # here goes on what began there
     swept = load_sweep(tmp_path / "runs/blobs/sweeps/own")
     assert len(swept.scored) == len(swept.trials) == 4 and swept.trials[0].summary.mean > 0.9

@@ -9,7 +9,7 @@ from data_sets import corrupted_files, offer_corrupted, tar_bytes, write_folder
 
 from poise.data.sets import cache, catalogue
 from poise.data.sets import fetch as sources
-from poise.data.sets.folders import imagenet, imagenet_c, imagenet_part, in_class_folders
+from poise.data.sets.folders import imagenet_c, imagenet_folders, imagenet_part, in_class_folders
 from poise.data.sets.layouts import read_npy
 from poise.errors import DataMismatch, DataNotFound
 
@@ -76,14 +76,14 @@ def label(root: Path, how: str) -> None:
 
 
 def test_imagenet_in_class_folders(tmp_path: Path) -> None:
-    assert imagenet(small_imagenet(tmp_path), num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+    assert imagenet_folders(small_imagenet(tmp_path), num_classes=3) == {"classes": 3, "train": 3, "val": 3}
     assert imagenet_part(tmp_path, "val").pictures[1] == (tmp_path / "val" / CLASSES[1] / "b.JPEG", 1)
 
 
 @pytest.mark.parametrize("how", ["Kaggle", "wnids", "kit", "kit with meta.mat"])
 def test_validation_pictures_in_one_folder_are_labelled(tmp_path: Path, how: str) -> None:
     label(small_imagenet(tmp_path, flat=True), how)
-    assert imagenet(tmp_path, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+    assert imagenet_folders(tmp_path, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
     listing = imagenet_part(tmp_path, "val")
     assert listing.classes == tuple(CLASSES)
     assert [(path.stem[-1], number) for path, number in listing.pictures] == [("1", 2), ("2", 0), ("3", 1)]
@@ -93,46 +93,46 @@ def test_the_top_of_kaggle_s_tree(tmp_path: Path) -> None:
     small_imagenet(tmp_path / "ILSVRC" / "Data" / "CLS-LOC", flat=True)
     write(tmp_path / "LOC_val_solution.csv", SOLUTION)
     for place in (tmp_path, tmp_path / "ILSVRC" / "Data" / "CLS-LOC"):
-        assert imagenet(place, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+        assert imagenet_folders(place, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
         assert [number for _, number in imagenet_part(place, "val").pictures] == [2, 0, 1]
 
 
 def test_pictures_without_labels_get_a_sentence(tmp_path: Path) -> None:
     small_imagenet(tmp_path, flat=True)
     with pytest.raises(DataNotFound, match=r"without class folders, .* none of LOC_val_solution\.csv, "):
-        imagenet(tmp_path, num_classes=3)
+        imagenet_folders(tmp_path, num_classes=3)
     write(tmp_path / "ILSVRC2012_validation_ground_truth.txt", TRUTH)
     with pytest.raises(DataNotFound, match=r"has neither map_clsloc\.txt nor meta\.mat"):
-        imagenet(tmp_path, num_classes=3)
+        imagenet_folders(tmp_path, num_classes=3)
     write(tmp_path / "meta.mat", "nonsense")
     with pytest.raises(DataMismatch, match=r"is not the development kit's meta\.mat"):
-        imagenet(tmp_path, num_classes=3)
+        imagenet_folders(tmp_path, num_classes=3)
     write(tmp_path / "LOC_val_solution.csv", "<html>\n<title>Sign in</title>\n")
     with pytest.raises(
         DataMismatch, match=r"LOC_val_solution\.csv does not label images with classes such as n01440764"
     ):
-        imagenet(tmp_path, num_classes=3)
+        imagenet_folders(tmp_path, num_classes=3)
     (tmp_path / "LOC_val_solution.csv").write_bytes(b"\xff\xfe")
     with pytest.raises(DataMismatch, match=r"LOC_val_solution\.csv is not UTF-8 text"):
-        imagenet(tmp_path, num_classes=3)
+        imagenet_folders(tmp_path, num_classes=3)
     write(tmp_path / "LOC_val_solution.csv", SOLUTION)
     picture(tmp_path / "val" / "ILSVRC2012_val_00000004.JPEG")
     with pytest.raises(DataMismatch, match=r"1 of the 4 images in .* have no label, such as ILSVRC2012_val_00000004"):
-        imagenet(tmp_path, num_classes=3)
+        imagenet_folders(tmp_path, num_classes=3)
 
 
 def test_matlab_s_file_without_its_reader_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     label(small_imagenet(tmp_path, flat=True), "kit with meta.mat")
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     with pytest.raises(DataNotFound, match=r"meta\.mat requires scipy: pip install scipy"):
-        imagenet(tmp_path, num_classes=3)
+        imagenet_folders(tmp_path, num_classes=3)
 
 
 def test_only_imagenet_s_classes_count_there_and_all_folders_elsewhere(tmp_path: Path) -> None:
     for name in ("n0000000", "n000000001", "thumbnails", ".cache"):
         picture(small_imagenet(tmp_path) / "train" / name / "a.JPEG")
     picture(tmp_path / "train" / CLASSES[0] / "._a.JPEG")
-    assert imagenet(tmp_path, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
+    assert imagenet_folders(tmp_path, num_classes=3) == {"classes": 3, "train": 3, "val": 3}
     assert imagenet_part(tmp_path, "train").classes == tuple(CLASSES)
     assert in_class_folders(tmp_path / "train", wnids=True) == imagenet_part(tmp_path, "train")
     assert in_class_folders(tmp_path / "train").classes == tuple(
@@ -142,12 +142,12 @@ def test_only_imagenet_s_classes_count_there_and_all_folders_elsewhere(tmp_path:
 
 def test_imagenet_that_is_not_whole_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataMismatch, match="has 3 class folders such as n01440764, not 1000"):
-        imagenet(small_imagenet(tmp_path))
+        imagenet_folders(small_imagenet(tmp_path))
     with pytest.raises(DataNotFound, match="train is not a folder"):
-        imagenet(tmp_path / "elsewhere")
+        imagenet_folders(tmp_path / "elsewhere")
     picture(tmp_path / "val" / "n00000009" / "a.JPEG")
     with pytest.raises(DataMismatch, match="val has 4 classes, not the 3 of"):
-        imagenet(tmp_path, num_classes=3)
+        imagenet_folders(tmp_path, num_classes=3)
     (tmp_path / "empty" / "val").mkdir(parents=True)
     with pytest.raises(DataNotFound, match="has neither class folders such as n01440764 nor images"):
         imagenet_part(tmp_path / "empty", "val")

@@ -16,7 +16,7 @@ SENTENCE = "poise: interrupted. Finished work is saved; run the same command to 
 COMMAND = """
 import dataclasses, sys
 from data_sets import digits
-from poise.__main__ import main
+from poise.cli.main import main
 from poise.data.sets import cache, catalogue
 from poise.data.sets.download import Package
 
@@ -57,7 +57,7 @@ def interrupt(process: subprocess.Popen[str], awaited: Path) -> tuple[int, str, 
 IMPORT = """
 import atexit, signal, sys, time
 from pathlib import Path
-from poise.__main__ import main
+from poise.cli.main import main
 
 def wait(place):
     Path(place).write_text("x")
@@ -87,7 +87,7 @@ def test_twice_ctrl_c_from_import_to_exit_is_one_sentence(tmp_path: Path, handle
 
 MEETING = """
 import os, signal, sys
-from poise.__main__ import main
+from poise.cli.main import main
 
 setting = signal.signal
 

@@ -16,7 +16,7 @@ import pytest
 
 from poise.corruptions.corrupt import Making
 from poise.corruptions.write import claim
-from poise.io.files import held, is_mixed, new_file, regular, require_writable, sweep, together, try_lock
+from poise.io.files import held, is_mixed, new_file, new_files, regular, remove_parts, require_writable, try_lock
 
 WRITER = """
 import sys, time
@@ -92,7 +92,7 @@ def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
 def test_parts_of_the_dead_are_swept_and_those_of_the_living_kept(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", WRITER, tmp_path], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None and writer.stdout.readline() == "writing\n"
-        sweep(tmp_path)
+        remove_parts(tmp_path)
         assert len(list(tmp_path.iterdir())) == 1
         writer.send_signal(signal.SIGKILL)
         writer.wait()
@@ -110,7 +110,7 @@ def test_a_run_that_goes_on_sweeps(tmp_path: Path) -> None:
 
 def test_a_set_appears_together(tmp_path: Path) -> None:
     home = tmp_path / "new" / "set"
-    with together(home, "index.html") as stage:
+    with new_files(home, "index.html") as stage:
         (stage / "1").mkdir()
         for name in ("index.html", "1/a.json"):
             (stage / name).write_text(name)
@@ -126,7 +126,7 @@ def test_a_set_that_cannot_be_written_leaves_what_was_there(tmp_path: Path, ther
         (home / "a").write_text("before")
 
     def fill() -> None:
-        with together(home, "b") as stage:
+        with new_files(home, "b") as stage:
             (stage / "a").write_text("after")
             raise OSError(errno.ENOSPC, "No space left on device", str(stage / "b"))
 
@@ -139,7 +139,7 @@ def test_a_set_that_cannot_be_written_leaves_what_was_there(tmp_path: Path, ther
 KILLED = """
 import os, sys
 from pathlib import Path
-from poise.io.files import together
+from poise.io.files import new_files
 
 left, replace = int(sys.argv[2]), Path.replace
 
@@ -151,7 +151,7 @@ def dying(self, place):
     return replace(self, place)
 
 Path.replace = dying
-with together(Path(sys.argv[1]), "index.html") as stage:
+with new_files(Path(sys.argv[1]), "index.html") as stage:
     (stage / "1").mkdir()
     for name in ("a", "index.html", "1/b"):
         (stage / name).write_text("new")
@@ -177,7 +177,7 @@ def test_a_set_is_never_mixed_with_an_older_one(moved: int, tmp_path: Path) -> N
     """A process is killed while it writes, or after so many moves."""
     home = old_set(tmp_path / "home")
     assert subprocess.run([sys.executable, "-c", KILLED, home, str(moved)]).returncode == 9
-    sweep(home)
+    remove_parts(home)
     assert contents(home) == ({"old"} if moved < 0 else {"new"})
     assert sorted(path.name for path in home.iterdir()) == ["1", "a", "index.html"]
 
@@ -188,10 +188,10 @@ def test_a_new_set_takes_the_place_of_one_that_could_not_be_moved(tmp_path: Path
     subprocess.run([sys.executable, "-c", KILLED, home, "1"])
     (home / "index.html").unlink()
     (home / "index.html").mkdir()
-    sweep(home)
+    remove_parts(home)
     assert is_mixed(home)
     (home / "index.html").rmdir()
-    with together(home, "index.html") as stage:
+    with new_files(home, "index.html") as stage:
         (stage / "a").write_text("newest")
     assert (home / "a").read_text() == "newest" and not is_mixed(home)
     assert sorted(path.name for path in home.iterdir()) == ["1", "a", "index.html"]
@@ -210,7 +210,7 @@ def test_ctrl_c_between_two_moves_comes_after_the_last(tmp_path: Path, monkeypat
     monkeypatch.setattr(Path, "replace", interrupted)
 
     def fill() -> None:
-        with together(home, "index.html") as stage:
+        with new_files(home, "index.html") as stage:
             (stage / "1").mkdir()
             for name in ("a", "index.html", "1/b"):
                 (stage / name).write_text("new")

@@ -15,22 +15,23 @@ import torch
 from deadlines import Soon
 
 import poise
-from poise.cli import app as cli
+from poise.cli import main as cli
 from poise.corruptions.protocols import CORRUPTIONS, GROUPS, SEVERITIES, STANDARD
 from poise.data.loading.resident import on_device
 from poise.data.sets import cache
 from poise.errors import DataNotFound
 from poise.io.documents import with_checksum
-from poise.recipes import shelf
+from poise.recipes import index
 from poise.recipes.cifar import cifar_c, noisy_cifar
 from poise.recipes.cifar import controls as cifar_controls
 from poise.recipes.cifar.methods import COMPRESSED, FULL
 from poise.recipes.paper_corruptions import CIFAR_C
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.formats import text
 from poise.reporting.tables import tables_of
+from poise.running.beginnings import trunk_lengths
 from poise.running.experiment import Experiment
-from poise.running.runner import Event, Runner, run_together, trunk_lengths
+from poise.running.runner import Event, Runner, run_together
 
 pytestmark = pytest.mark.miniature
 CPU = torch.device("cpu")
@@ -63,7 +64,7 @@ def test_both_tables_in_miniature(data: Path) -> None:
     some = ["FCL", "PG+XE", "PG+FCL"]
     assert trained(run(data, corrupted, some)) == {"PG+FCL"}  # its ramp_up is another here
     assert trained(run(data, corrupted, some)) == set()
-    found = {results.experiment.name: results for results in load(data)}
+    found = {results.experiment.name: results for results in load_results(data)}
     assert list(found) == ["cifar10-c-quick", "noisy-cifar10-quick"]
     for name, words in {
         "noisy-cifar10-quick": ("Clean", "NUN", ".3749 ±.0293", "other readings", "UN 30%", "AugMix+FCL"),
@@ -167,11 +168,11 @@ def test_a_run_that_is_out_of_time_goes_on(data: Path) -> None:
 def test_sweeps_hold_images_out_and_every_path_fits(data: Path) -> None:
     names = ("weight-decay", "decays", "fcl", "fcl-noise", "cl-gaussian", "xe-gaussian")
     for name in (*names, "patch-gaussian", "gaussian-noise"):
-        chosen, sweep = shelf.find_sweep("noisy-cifar10", name, "compressed")
+        chosen, sweep = index.find_sweep("noisy-cifar10", name, "compressed")
         assert chosen == name and sweep.experiment.task.training.held_out == 5000
         rate = sweep.experiment.plan.learning_rate
         assert [step / (45 * 43) for step in rate.milestones] == pytest.approx([20 / 45, 30 / 45, 40 / 45], abs=1e-3)
-    start = shelf.find_sweep("noisy-cifar10", "fcl", "compressed")[1].recipe.method.objective.weight.start
+    start = index.find_sweep("noisy-cifar10", "fcl", "compressed")[1].recipe.method.objective.weight.start
     assert start / (45 * 43) == pytest.approx(14_000 / 21_600, abs=1e-3)
     task = dataclasses.replace(
         tiny(noisy_cifar.table).task, training=noisy_cifar.Cifar("cifar10", held_out=10, first=60)
@@ -179,22 +180,22 @@ def test_sweeps_hold_images_out_and_every_path_fits(data: Path) -> None:
     assert len(task.train) == 50 and len(task.validation) == 10
     assert (task.train.x[-1] != task.validation.x[0]).any() and len(task.validations["validation+NUN"](CPU)) == 10
     with pytest.raises(ValueError, match="noisy-cifar has several parts: sweep noisy-cifar10 or noisy-cifar100"):
-        shelf.find_sweep("noisy-cifar")
+        index.find_sweep("noisy-cifar")
     with pytest.raises(ValueError, match=r"cifar10-c has no sweep: choose from .*synthetic-mnist"):
-        shelf.find_sweep("cifar10-c")
+        index.find_sweep("cifar10-c")
 
 
 def test_names_say_the_table_the_part_and_the_length() -> None:
-    names = lambda *words: [experiment.name for experiment in shelf.find(*words)]  # noqa: E731
+    names = lambda *words: [experiment.name for experiment in index.find_experiments(*words)]  # noqa: E731
     assert names("noisy-cifar") == ["noisy-cifar10", "noisy-cifar100"]
     assert names("noisy-cifar100", "compressed") == ["noisy-cifar100-compressed"]
     assert names("cifar-c", "quick") == ["cifar10-c-quick", "cifar100-c-quick"]
     controls = ["cifar-controls-noisy-compressed", "cifar-controls-c-compressed"]
     assert names("cifar-controls", "compressed") == controls
     with pytest.raises(ValueError, match="synthetic-mnist has no compressed version: choose from full, quick"):
-        shelf.find("synthetic-mnist", "compressed")
+        index.find_experiments("synthetic-mnist", "compressed")
     with pytest.raises(ValueError, match="did you mean 'cifar10-c'"):
-        shelf.find("cifar10c")
+        index.find_experiments("cifar10c")
 
 
 @pytest.mark.parametrize("table", [noisy_cifar.table, cifar_c.table])

@@ -19,11 +19,11 @@ from poise.data.sets import catalogue
 from poise.data.sets import fetch as sources
 from poise.data.sets.folders import Drawn
 from poise.errors import DataMismatch
-from poise.recipes import shelf
+from poise.recipes import index
 from poise.recipes.imagenet_c import COMPRESSED, FULL, QUICK, CorruptedImageNet, ImageNet, table
 from poise.recipes.paper_corruptions import IMAGENET_C
 from poise.records.columns import corruption_error
-from poise.records.schema import load, read_experiment
+from poise.records.schema import load_results, read_experiment
 from poise.reporting.formats import text
 from poise.reporting.page import page
 from poise.reporting.tables import tables_of
@@ -58,7 +58,7 @@ def test_the_schedule_and_the_methods_are_those_of_appendix_c() -> None:
     assert (cl.perturb.sigma, cl.contrast.temperature, cl.weight.peak) == (0.5, 0.5, 1e-4)
     assert rows["PG+XE"].augment == rows["PG+FCL"].augment == poise.PatchGaussian(250, 1.0, random_size=True)
     assert table(COMPRESSED).plan.learning_rate.milestones == tuple(round(18 * epoch * n / 90) for n in (30, 60, 80))
-    assert [shelf.find("imagenet-c", length)[0].name for length in ("full", "compressed", "quick")] == [
+    assert [index.find_experiments("imagenet-c", length)[0].name for length in ("full", "compressed", "quick")] == [
         *("imagenet-c", "imagenet-c-compressed", "imagenet-c-quick"),
     ]
 
@@ -129,7 +129,7 @@ def test_every_stage_in_miniature(home: Path, tmp_path: Path) -> None:
     assert one["origins"] == {"corruptions": "generated with seed 0, JPEG 85"} and one["trunk"] == {"epochs": 2}
     assert [Path(path).name[8:] for path in record(out, "xe")["damaged"]] == ["train_0007_00001.jpeg"]
     assert one["log"][2]["loss"]["contrast"] > 0 and one["log"][2]["step"] == 18
-    printed, shown = text(tables_of(load(out)[0])), page(load(out))
+    printed, shown = text(tables_of(load_results(out)[0])), page(load_results(out))
     assert "mean corruption error" in shown and "PG+FCL" in shown
     for word in ("All, 15", "All, 19", ".3437 ±.0022", "blur, one by one", ".2374", "mean corruption error", "spatter"):
         assert word in printed

@@ -13,11 +13,11 @@ from torch import nn
 
 from poise import XE, LogitAdjusted
 from poise.evaluation.accuracy import pair_accuracy
-from poise.recipes import names, shelf
+from poise.recipes import index
 from poise.recipes.rare_details.digits import COUNTS, CornerUtility, twins_of
 from poise.recipes.synthetic_mnist import table_1
 from poise.records.columns import Column
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.tables import tables_of
 from poise.running.experiment import Examples
 from poise.running.runner import Runner
@@ -44,7 +44,7 @@ def small_mnist(monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:
 
 def tiny(name: str = "rare-digits", length: str = "full"):
     """One setting of each method, on few digits."""
-    (experiment,) = shelf.find(name, length)
+    (experiment,) = index.find_experiments(name, length)
     made = replace(experiment.task.digits, common=20, rare=5, validation=400)
     methods = tuple(m for m in experiment.methods if m.name.rpartition(" ")[2] not in OTHERS)
     return replace(
@@ -76,7 +76,7 @@ def test_noisy_tests_have_the_same_twins(small_mnist) -> None:
 def test_every_method_up_to_a_table(tmp_path: Path, small_mnist, name: str) -> None:
     experiment = tiny(name)
     Runner(experiment, tmp_path, torch.device("cpu")).run(seeds=[0])
-    table = tables_of(load(tmp_path)[0])[0]
+    table = tables_of(load_results(tmp_path)[0])[0]
     assert [row.method for row in table.rows] == [method.name for method in experiment.methods]
     assert {column.name for column in table.columns} >= {"worst class, noise", "pairs", "pairs, noise", "rare"}
     assert len(table.rows) == 17 and all(cell.ours is not None for row in table.rows for cell in row.cells)
@@ -84,14 +84,14 @@ def test_every_method_up_to_a_table(tmp_path: Path, small_mnist, name: str) -> N
 
 def test_the_quick_look_shows_the_effect_alone(tmp_path: Path, small_mnist) -> None:
     Runner(tiny(length="quick"), tmp_path, torch.device("cpu")).run(seeds=[0])
-    (table,) = tables_of(load(tmp_path)[0])
+    (table,) = tables_of(load_results(tmp_path)[0])
     assert [row.method for row in table.rows] == ["XE", "XE, adjusted", "recommended", "FCL 0.01"]
     assert [column.name for column in table.columns] == ["clean", "noise", "rare", "rare, noise"]
     assert table.notice.startswith("A miniature:")
 
 
 def test_every_method_comes_with_and_without_adjustment() -> None:
-    (experiment,) = shelf.find("rare-digits")
+    (experiment,) = index.find_experiments("rare-digits")
     plain = [method for method in experiment.methods if "adjusted" not in method.name and method.name != "recommended"]
     methods = {method.name: method for method in experiment.methods}
     for method in plain:
@@ -144,5 +144,5 @@ def test_the_worst_class_is_that_of_each_test() -> None:
 
 def test_the_parts_have_their_names() -> None:
     for length in ("full", "quick"):
-        found = [each.name.removesuffix("-quick") for each in shelf.find("rare-details", length)]
-        assert tuple(found) == names.FILES["rare-details"][1]
+        found = [each.name.removesuffix("-quick") for each in index.find_experiments("rare-details", length)]
+        assert tuple(found) == index.FILES["rare-details"][1]

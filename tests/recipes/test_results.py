@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from poise.io.documents import documents, text_of
-from poise.recipes import shelf
-from poise.recipes.names import FILES
+from poise.recipes import index
+from poise.recipes.index import FILES
 from poise.running.experiment import Experiment
 
 ROOT = Path(__file__).parents[2]
@@ -17,11 +17,13 @@ FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/experiment.j
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    found = [shelf.from_file(ROOT / "examples" / f"{name}.py") for name in ("taught_digits", "sentiment_cpu")]
+    found = [
+        index.experiment_from_file(ROOT / "examples" / f"{name}.py") for name in ("taught_digits", "sentiment_cpu")
+    ]
     for name in FILES:
         for length in ("full", "compressed"):
             try:
-                found += shelf.find(name, length)
+                found += index.find_experiments(name, length)
             except ValueError:
                 assert length == "compressed"
     return {each.name: each for each in found}
@@ -41,7 +43,7 @@ def test_records_are_of_today_s_recipes(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_quick_table_says_what_it_is_and_has_no_numbers_of_the_paper(name: str) -> None:
-    for quick, full in zip(shelf.find(name, "quick"), shelf.find(name), strict=True):
+    for quick, full in zip(index.find_experiments(name, "quick"), index.find_experiments(name), strict=True):
         assert quick.notice.startswith("A miniature:") and quick.paper == {} and full.notice == ""
         assert f"The full run, {full.name}, has {full.plan.epochs} epochs and {full.seeds} seeds" in quick.notice
         assert (ROOT / quick.notice.rpartition(" ")[2]).is_file()

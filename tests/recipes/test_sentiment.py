@@ -20,13 +20,14 @@ from poise.errors import TrainingError
 from poise.models.transformer import Transformer
 from poise.recipes.sentiment.human import Alignment, Strips, human_scores, values_of
 from poise.recipes.sentiment.treebank import EXPERIMENT, QUICK, Embeddings, Phrases, pretrained, sweeps
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.formats import text
 from poise.reporting.page import page
 from poise.reporting.sweep_page import load_sweep
 from poise.reporting.tables import tables_of
+from poise.running.beginnings import quiet_steps
 from poise.running.experiment import Build
-from poise.running.runner import Runner, quiet_steps
+from poise.running.runner import Runner
 from poise.running.sweeps import Search, Sweep
 
 CPU = torch.device("cpu")
@@ -41,7 +42,7 @@ def _data(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 @pytest.mark.miniature
 def test_from_phrases_to_a_printed_table_and_a_page(tmp_path: Path) -> None:
     Runner(tiny(), tmp_path, CPU).run()
-    (results,) = load(tmp_path)
+    (results,) = load_results(tmp_path)
     printed = text(tables_of(results))
     assert "Sentiment (section 4.1)" in printed and ".8750" in printed and ".6702" in printed and ".7613" in printed
     counted = 0
@@ -207,7 +208,7 @@ def test_a_recipe_knows_embeddings_by_their_content(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["reproduce", "sweep"])
 def test_missing_data_are_one_sentence(command: str, tmp_path: Path, monkeypatch, capsys) -> None:
-    from poise.cli import app as cli
+    from poise.cli import main as cli
 
     monkeypatch.setenv("POISE_DATA", str(tmp_path / "nowhere"))
     words = ["poise", command, "sentiment", "--quick", "--out", str(tmp_path / "runs"), "--device", "cpu"]

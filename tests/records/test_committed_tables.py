@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from poise.io.documents import documents, text_of
-from poise.records.schema import EXPERIMENT, SWEEP, load
+from poise.records.schema import EXPERIMENT, SWEEP, load_results
 from poise.reporting.formats import FORMATS
 from poise.reporting.sweep_page import load_sweep
 from poise.reporting.tables import tables_of
@@ -40,7 +40,7 @@ def held(folder: Path) -> str:
 
 
 def table(folder: Path) -> str:
-    (results,) = load(folder)
+    (results,) = load_results(folder)
     return digest([[cell(each) for each in held["cells"]] for held in json.loads(FORMATS["json"](tables_of(results)))])
 
 

@@ -17,7 +17,7 @@ from poise.io.documents import PACK, documents, is_there, read_json, text_of, wr
 from poise.io.files import wait_lock_alone
 from poise.records import packing
 from poise.records.packing import pack
-from poise.records.schema import Record, load, read_record
+from poise.records.schema import Record, load_results, read_record
 from poise.reporting.formats import as_json
 from poise.reporting.page import page
 from poise.reporting.sweep_page import load_sweep, sweep_page
@@ -25,7 +25,7 @@ from poise.reporting.tables import tables_of
 
 
 def tables(folder: Path) -> str:
-    return as_json([table for results in load(folder) for table in tables_of(results)])
+    return as_json([table for results in load_results(folder) for table in tables_of(results)])
 
 
 def files(folder: Path) -> set[str]:
@@ -62,11 +62,11 @@ def a_sweep(experiment: Path) -> Path:
 
 def test_tables_and_pages_are_the_same_to_the_last_digit(tmp_path: Path) -> None:
     home, other = mnist(tmp_path, seeds=3), cifar(tmp_path, seeds=2)
-    before, looked = tables(tmp_path), page(load(tmp_path))
+    before, looked = tables(tmp_path), page(load_results(tmp_path))
     done = list(pack(tmp_path))
     assert [(each.path, each.documents, each.taken) for each in done] == [(other / PACK, 12, 12), (home / PACK, 9, 9)]
     assert files(tmp_path) == {f"{each.name}/{name}" for each in (home, other) for name in (PACK, "experiment.json")}
-    assert (tables(tmp_path), page(load(tmp_path))) == (before, looked)
+    assert (tables(tmp_path), page(load_results(tmp_path))) == (before, looked)
 
 
 def test_a_sweep_has_one_pack(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_sweep_has_one_pack(tmp_path: Path) -> None:
         "xe/seed-00/record.json",
     ]
     assert (sweep_page(load_sweep(folder)), tables(home)) == (before, table)
-    assert load(folder / "trials" / "abc1")[0].records[0].validation == 0.25  # no such folder is left
+    assert load_results(folder / "trials" / "abc1")[0].records[0].validation == 0.25  # no such folder is left
     (folder / "trials").mkdir()
     with pytest.raises(RecordError, match=f"part of a sweep: pack {folder}"):
         list(pack(folder / "trials"))
@@ -163,7 +163,7 @@ def test_what_is_damaged_stays_and_is_named(tmp_path: Path) -> None:
     }
     assert path.exists() and done.documents == 2
     with pytest.raises(RecordError, match=r"record.json is damaged or cut short"):
-        load(home)
+        load_results(home)
 
 
 def test_a_loose_file_wins_and_is_merged(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_loose_file_wins_and_is_merged(tmp_path: Path) -> None:
     write_json(path, {**mnist_record("XE", 1), "seconds": 77.0})
     write_json(path_of(home, "XE", 2), mnist_record("XE", 2))
     for packed in (False, True):
-        (results,) = load(home)
+        (results,) = load_results(home)
         assert results.runs["XE"][1].seconds == 77.0 and len(results.records) == 7
         assert path.exists() != packed
         if not packed:
@@ -226,7 +226,7 @@ def test_a_file_that_changes_meanwhile_is_kept(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(packing, "_compare", compare)
     list(pack(home))
-    assert path.exists() and load(home)[0].runs["XE"][1].seconds == 77.0
+    assert path.exists() and load_results(home)[0].runs["XE"][1].seconds == 77.0
 
 
 def cut(data: bytes) -> bytes:
@@ -242,7 +242,7 @@ def test_a_damaged_pack_is_named_in_a_sentence(tmp_path: Path, harm: Callable[[b
     home = mnist(tmp_path, seeds=2)
     list(pack(home))
     (home / PACK).write_bytes(harm((home / PACK).read_bytes()))
-    for read in (load, lambda home: list(pack(home)), lambda home: read_record(path_of(home, "XE", 0))):
+    for read in (load_results, lambda home: list(pack(home)), lambda home: read_record(path_of(home, "XE", 0))):
         with pytest.raises(RecordError, match=r"runs.jsonl.gz .*(damaged|cut short)") as error:
             read(home)
         assert "\n" not in str(error.value)
@@ -274,7 +274,7 @@ def test_hostile_packs_are_refused(tmp_path: Path, held: list[object], said: str
     home = mnist(tmp_path, seeds=1)
     write_lines(home, *held)
     with pytest.raises(RecordError, match=rf"runs.jsonl.gz is damaged or not a Poise pack: .*{said}") as error:
-        load(home)
+        load_results(home)
     assert str(error.value).isprintable() and len(str(error.value)) < 600
 
 
@@ -282,38 +282,38 @@ def test_bombs_are_left_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     home = mnist(tmp_path, seeds=1)
     (home / PACK).write_bytes(gzip.compress(b"0" * (packs.MOST_PER_LINE + 1)))
     with pytest.raises(RecordError, match="a line of more than 16 MiB"):
-        load(home)
+        load_results(home)
     monkeypatch.setattr(packs, "MOST", 2**20)
     (home / PACK).write_bytes(gzip.compress(b'{"file": "a.json", "content": {}}\n' * 40_000))
     with pytest.raises(RecordError, match="twice"):
-        load(home)
+        load_results(home)
     write_lines(home, *({"file": f"{number}.json", "content": {"a": "x" * 1000}} for number in range(2000)))
     with pytest.raises(RecordError, match="unpacks to more than 1 MiB"):
-        load(home)
+        load_results(home)
     (home / PACK).write_bytes(gzip.compress(b'{"file": "a.json", "content": ' + b"[" * 100_000))
     with pytest.raises(RecordError, match="is damaged or not a Poise pack"):
-        load(home)
+        load_results(home)
 
 
 def test_a_pipe_or_a_folder_in_its_place(tmp_path: Path) -> None:
     home = mnist(tmp_path, seeds=1)
     os.mkfifo(home / PACK)
     with pytest.raises(RecordError, match="cannot be read: it is a pipe"):
-        load(home)
+        load_results(home)
     (home / PACK).unlink()
     (home / PACK).mkdir()
     with pytest.raises(RecordError, match="cannot be read: Is a directory"):
-        load(home)
+        load_results(home)
 
 
 def test_a_pack_counts_beside_its_experiment_only(tmp_path: Path) -> None:
     home = mnist(tmp_path, seeds=1)
     (tmp_path / PACK).write_bytes(b"of somebody else")
     list(pack(home))
-    assert len(load(tmp_path)[0].records) == 3
+    assert len(load_results(tmp_path)[0].records) == 3
     (home / "experiment.json").unlink()
     with pytest.raises(RecordError, match=r"holds no experiment.json"):
-        load(tmp_path)
+        load_results(tmp_path)
 
 
 def test_a_pack_is_read_once_while_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,11 +322,11 @@ def test_a_pack_is_read_once_while_it_is_the_same(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(gzip, "open", lambda stream: opened.append(1) or real(stream))
     packs._read.cache_clear()
     packs._names.cache_clear()
-    load(home)
-    load(home)
+    load_results(home)
+    load_results(home)
     assert len(opened) == 1
     write_lines(home, *lines(home)[:2])
-    assert len(load(home)[0].records) == 2 and len(opened) == 2
+    assert len(load_results(home)[0].records) == 2 and len(opened) == 2
 
 
 def test_names_are_found_from_inside_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +357,7 @@ def test_a_run_that_a_process_is_at_stays(tmp_path: Path) -> None:
     path = path_of(home, "XE", 1)
     with try_lock(path.parent):
         (done,) = pack(home)
-    assert done.documents == 5 and path.exists() and len(load(home)[0].records) == 6
+    assert done.documents == 5 and path.exists() and len(load_results(home)[0].records) == 6
 
 
 def test_one_process_packs_after_the_other(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from fake_records import RECIPE, cifar, mnist, mnist_record, path_of, write_reco
 
 from poise.errors import RecordError
 from poise.io.documents import write_json
-from poise.records.schema import Record, load, read_experiment, read_record
+from poise.records.schema import Record, load_results, read_experiment, read_record
 
 
 def change(path: Path, **facts: object) -> Path:
@@ -20,7 +20,7 @@ def change(path: Path, **facts: object) -> Path:
 
 def refused(folder: Path, *words: str) -> str:
     with pytest.raises(RecordError) as error:
-        load(folder)
+        load_results(folder)
     assert all(word in str(error.value) for word in words), str(error.value)
     return str(error.value)
 
@@ -90,15 +90,15 @@ def test_a_write_replaces_the_file_at_once(tmp_path: Path) -> None:
 def test_all_experiments_below_a_folder(tmp_path: Path) -> None:
     mnist(tmp_path, seeds=3)
     cifar(tmp_path / "more", seeds=2)
-    found = {results.experiment.name: results for results in load(tmp_path)}
+    found = {results.experiment.name: results for results in load_results(tmp_path)}
     assert {name: len(results.records) for name, results in found.items()} == {"synthetic-mnist": 9, "cifar-10-c": 12}
     assert list(found["synthetic-mnist"].runs["FCL"]) == [0, 1, 2]
-    assert load(tmp_path / "synthetic-mnist")[0].experiment == found["synthetic-mnist"].experiment
+    assert load_results(tmp_path / "synthetic-mnist")[0].experiment == found["synthetic-mnist"].experiment
 
 
 def test_an_experiment_that_was_run_twice_is_told_apart_by_its_folder(tmp_path: Path) -> None:
     mnist(tmp_path, seeds=2), mnist(tmp_path / "again", seeds=2), cifar(tmp_path, seeds=2)
-    found = [results.experiment.title for results in load(tmp_path)]
+    found = [results.experiment.title for results in load_results(tmp_path)]
     table = "Synthetic MNIST (Table 1), in "
     assert (
         found[0] == f"{table}again/synthetic-mnist" and found[2] == f"{table}synthetic-mnist" and ", in" not in found[1]
@@ -108,7 +108,7 @@ def test_an_experiment_that_was_run_twice_is_told_apart_by_its_folder(tmp_path: 
 def test_an_experiment_inside_another_keeps_its_records(tmp_path: Path) -> None:
     folder = mnist(tmp_path, seeds=2)
     cifar(folder / "extra", seeds=1)
-    assert sorted(len(results.records) for results in load(tmp_path)) == [6, 6]
+    assert sorted(len(results.records) for results in load_results(tmp_path)) == [6, 6]
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, 2000])
@@ -221,7 +221,7 @@ def test_methods_with_two_plans_are_not_put_in_one_table(tmp_path: Path) -> None
     with pytest.raises(
         RecordError, match=r"do not belong in one table; their recipes differ in\n  plan.rate: 0.02, 0.01"
     ):
-        load(home)
+        load_results(home)
 
 
 @pytest.mark.parametrize("network", ["<lambda>(classes=3)", "Net(make=<function make at 0x7f01>)"])

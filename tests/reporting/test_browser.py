@@ -14,7 +14,7 @@ import pytest
 from fake_records import cifar, mnist
 from PIL import Image
 
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.page import page
 from poise.reporting.sweep_page import Swept, Trial, sweep_page
 
@@ -78,7 +78,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     settings = [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
     trials = [Trial(values, {0: 0.9 - place / 20}) for place, values in enumerate(settings)]
     return {
-        "report": page(load(out)),
+        "report": page(load_results(out)),
         "sweep": sweep_page(Swept("fcl", "Blobs", "FCL", choices, ("validation",), tuple(trials))),
         "broken": BROKEN,
     }

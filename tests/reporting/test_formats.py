@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from fake_records import cifar, mnist, path_of
 
-from poise.records.schema import Published, load
+from poise.records.schema import Published, load_results
 from poise.reporting import formats
 from poise.reporting.formats import FORMATS, text
-from poise.reporting.statistics import Difference, Summary, arrow, interval, number, probability, spread
-from poise.reporting.tables import Grid, Mark, Table, differences_grid, tables_of
+from poise.reporting.statistics import Difference, Summary, arrow, interval_text, number, probability, spread
+from poise.reporting.tables import CellGrid, Mark, Table, differences_grid, tables_of
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> list[Table]:
     mnist(tmp_path, methods=("XE", "FCL"))
     cifar(tmp_path)
-    return [table for results in load(tmp_path) for table in tables_of(results)]
+    return [table for results in load_results(tmp_path) for table in tables_of(results)]
 
 
 def mnist_table(tables: list[Table]) -> Table:
@@ -43,8 +43,8 @@ def test_numbers() -> None:
     assert spread(Summary(0.5, None, 1)) == ".5000" and spread(None) == "–"  # noqa: RUF001
     assert spread(Published(0.5, 0.01)) == ".5000 ±.0100"
     assert probability(0.00001) == "p<.0001" and probability(0.0321) == "p=.0321"
-    assert interval(Difference(0.25, 1)) == "+.2500 (one seed)"
-    assert interval(Difference(0.25, 3)) == "+.2500 (the same for all 3 seeds)"
+    assert interval_text(Difference(0.25, 1)) == "+.2500 (one seed)"
+    assert interval_text(Difference(0.25, 3)) == "+.2500 (the same for all 3 seeds)"
 
 
 def test_arrows_are_for_what_is_significant() -> None:
@@ -82,7 +82,7 @@ def test_markdown_parses_back(tables: list[Table]) -> None:
 def test_markdown_and_latex_escape_what_they_must(tables: list[Table], tmp_path: Path) -> None:
     path = tmp_path / "synthetic-mnist" / "experiment.json"
     path.write_text(path.read_text().replace("Synthetic MNIST (Table 1)", "50% of a_b & <b>|*c*"))
-    table = mnist_table([table for results in load(tmp_path) for table in tables_of(results)])
+    table = mnist_table([table for results in load_results(tmp_path) for table in tables_of(results)])
     assert r"50% of a_b & \<b>\|\*c\*" in FORMATS["markdown"]([table])
     assert r"50\% of a\_b \& $<$b$>$$|$*c*" in FORMATS["latex"]([table])
 
@@ -91,7 +91,7 @@ def test_markdown_and_latex_escape_what_they_must(tables: list[Table], tmp_path:
 def test_names_with_escapes_of_a_terminal_are_shown_without(form: str, tmp_path: Path) -> None:
     path = mnist(tmp_path) / "experiment.json"
     path.write_text(path.read_text().replace("Synthetic MNIST (Table 1)", r"red \u001b[31m\u0007\u202e title"))
-    words = FORMATS[form]([table for results in load(tmp_path) for table in tables_of(results)])
+    words = FORMATS[form]([table for results in load_results(tmp_path) for table in tables_of(results)])
     assert not set(words) & {"\x1b", "\x07", "\u202e"}
     assert "\N{REPLACEMENT CHARACTER}[31m" in words
 
@@ -101,7 +101,7 @@ def test_names_stay_names_in_spreadsheets_and_latex(tmp_path: Path) -> None:
         folder = mnist(tmp_path / name, methods=("XE",))
         for path in (folder / "experiment.json", *folder.rglob("record.json")):
             path.write_text(path.read_text().replace('"XE"', json.dumps(name)))
-        tables = [table for results in load(folder) for table in tables_of(results)]
+        tables = [table for results in load_results(folder) for table in tables_of(results)]
         (line, *_) = csv.DictReader(io.StringIO(FORMATS["csv"](tables)))
         assert line["method"] == (f"'{name}" if name[0] == "=" else name)
         assert f"\n{'' if name[0] == '=' else '{}'}{name} & " in FORMATS["latex"](tables)
@@ -153,12 +153,14 @@ def test_a_cell_with_fewer_seeds_says_so(tmp_path: Path) -> None:
     path = path_of(folder, "FCL", 0)
     held = json.loads(path.read_text())
     path.write_text(json.dumps({**held, "scores": {"BAL": 0.9}, "classes": {}}))
-    shown = text(tables_of(load(folder)[0]))
+    shown = text(tables_of(load_results(folder)[0]))
     assert shown.count("(5 seeds)") == 3
 
 
 def test_words_stay_words_in_markdown_and_latex() -> None:
-    assert formats._latex_grid(Grid([("method", 1)], [""], [[Mark(" [2em]x")]], frozenset())).count("{} [2em]x") == 1
+    assert (
+        formats._latex_grid(CellGrid([("method", 1)], [""], [[Mark(" [2em]x")]], frozenset())).count("{} [2em]x") == 1
+    )
     for words in ("![p](http://x/p.png)", "[a](javascript:x)", "`c`", "&lt;", "~~s~~"):
         assert "\\" in formats._cell(words), words
     assert formats._no_formula("\n=1+1") == "'\n=1+1" and formats._no_formula(" x") == " x"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.page import page
 
 CURVES = {"plain": (0.5, 0.6), "chosen": (0.6, 0.7), "alone": (0.4,)}
@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def frontiers_of(home: Path) -> list[ElementTree.Element]:
-    tree = ElementTree.fromstring(page(load(home)).removeprefix("<!DOCTYPE html>\n"))
+    tree = ElementTree.fromstring(page(load_results(home)).removeprefix("<!DOCTYPE html>\n"))
     return [svg for svg in tree.iter("svg") if (svg.get("aria-label") or "").startswith("Frontier of")]
 
 

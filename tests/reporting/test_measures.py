@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from fake_records import cifar, mnist, path_of
 
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.figures.curves import families, measure_galleries
 from poise.reporting.figures.svg import Figures
 from poise.reporting.page import page
@@ -42,7 +42,7 @@ def dots(markup: str, kind: str) -> list[float]:
 def test_every_seed_is_a_dot_at_its_value(tmp_path: Path) -> None:
     values = {"XE": (0.2, 0.6), "FCL": (0.4, 0.2)}
     more = {m: {s: {"reach, near": v, "reach, far": 0.3} for s, v in enumerate(row)} for m, row in values.items()}
-    (results,) = load(with_measures(mnist(tmp_path, 2, ("XE", "FCL")), more))
+    (results,) = load_results(with_measures(mnist(tmp_path, 2, ("XE", "FCL")), more))
     assert families(results) == {
         "reach": {"near": {m: list(v) for m, v in values.items()}, "far": {m: [0.3, 0.3] for m in values}}
     }
@@ -55,13 +55,13 @@ def test_every_seed_is_a_dot_at_its_value(tmp_path: Path) -> None:
 
 def test_a_count_that_all_runs_share_is_not_drawn(tmp_path: Path) -> None:
     more = {"XE": {s: {"sentences, dev": 614.0, "layers": 1.0, "steps": 5.0 + s} for s in range(2)}}
-    (results,) = load(with_measures(mnist(tmp_path, 2, ("XE",)), more))
+    (results,) = load_results(with_measures(mnist(tmp_path, 2, ("XE",)), more))
     assert families(results) == {"layers": {"": {"XE": [1.0, 1.0]}}, "steps": {"": {"XE": [5.0, 6.0]}}}
 
 
 def test_levels_of_noise_are_lines_over_the_number_in_the_name(tmp_path: Path) -> None:
     levels = {f"UN/{level}": 0.9 - level / 100 for level in (5, 10, 20)}
-    (results,) = load(with_measures(mnist(tmp_path, 1, ("XE",)), {"XE": {0: levels}}))
+    (results,) = load_results(with_measures(mnist(tmp_path, 1, ("XE",)), {"XE": {0: levels}}))
     drawn = drawn_in(measure_galleries(results, ["XE"]))
     path = next(part for part in drawn.split('d="M') if 'class="mean s0"' in part.partition(">")[0]).partition('"')[0]
     points = [tuple(map(float, point.split())) for point in path.split("L")]
@@ -72,7 +72,7 @@ def test_levels_of_noise_are_lines_over_the_number_in_the_name(tmp_path: Path) -
 
 
 def test_what_was_watched_is_drawn_over_epochs(tmp_path: Path) -> None:
-    (results,) = load(with_measures(mnist(tmp_path, 1, ("XE",)), {"XE": {0: {}}}, watched="reach"))
+    (results,) = load_results(with_measures(mnist(tmp_path, 1, ("XE",)), {"XE": {0: {}}}, watched="reach"))
     watched = measure_galleries(results, ["XE"])[-1]
     assert watched.title == "Measured after every epoch" and "reach over epochs of XE" in drawn_in([watched])
     assert "<summary>Measured after every epoch</summary>" in page([results])
@@ -80,12 +80,12 @@ def test_what_was_watched_is_drawn_over_epochs(tmp_path: Path) -> None:
 
 def test_where_tables_show_everything_there_is_nothing_to_draw(tmp_path: Path) -> None:
     for folder in (mnist(tmp_path, 2), cifar(tmp_path, seeds=1)):
-        (results,) = load(folder)
+        (results,) = load_results(folder)
         assert measure_galleries(results, list(results.runs)) == []
 
 
 def test_the_page_of_the_committed_records_has_them() -> None:
-    shown = page(load(REAL))
+    shown = page(load_results(REAL))
     ElementTree.fromstring(shown.removeprefix("<!DOCTYPE html>\n"))
     for title in ("Figures of the experiment", "Accuracy over levels of NUN", "corner utility of XE, FCL"):
         assert title in shown

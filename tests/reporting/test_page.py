@@ -18,8 +18,8 @@ from deadlines import within
 from fake_records import cifar, mnist, path_of
 
 from poise.errors import RecordError
-from poise.records.schema import Results, load
-from poise.reporting.figures.curves import class_bars, curve, differences, learning_curves, measures
+from poise.records.schema import Results, load_results
+from poise.reporting.figures.curves import class_bars, curve, difference_plot, learning_curves, measures
 from poise.reporting.figures.svg import ACCURACY, Scale, colour, element, heading, heat_map, scale_of, short, text_on
 from poise.reporting.page import facts_of, findings, page
 from poise.reporting.tables import (
@@ -47,14 +47,14 @@ def text_of(html: str) -> str:
 
 
 def only(folder: Path) -> Results:
-    (results,) = load(folder)
+    (results,) = load_results(folder)
     return results
 
 
 def test_the_page_is_well_formed_and_holds_all_experiments(tmp_path: Path) -> None:
     mnist(tmp_path)
     cifar(tmp_path)
-    html = page(load(tmp_path))
+    html = page(load_results(tmp_path))
     headings = [found.text for found in parse(html).iter("h2")]
     assert headings == ["CIFAR-10-C (Table 3)", "Synthetic MNIST (Table 1)"]
     identities = [found.get("id") for found in parse(html).iter() if found.get("id")]
@@ -65,7 +65,7 @@ def test_the_page_is_well_formed_and_holds_all_experiments(tmp_path: Path) -> No
 def test_the_page_opens_with_what_it_is_and_the_effect(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
     change(folder / "experiment.json", notice="A miniature of it.")
-    html = page(load(folder))
+    html = page(load_results(folder))
     places = [html.index(words) for words in ("A miniature of it.", "Effect: difference from XE", "<table>")]
     assert places == sorted(places)
     assert html.index("<svg") < html.index("<table>")
@@ -74,7 +74,7 @@ def test_the_page_opens_with_what_it_is_and_the_effect(tmp_path: Path) -> None:
 def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
     (mnist(tmp_path) / "figures").mkdir()
     (tmp_path / "synthetic-mnist" / "figures" / "a.png").write_bytes(b"\x89PNG")
-    html = page(load(tmp_path))
+    html = page(load_results(tmp_path))
     assert "default-src 'none'" in html  # a browser forbids scripts and loading, too
     assert not re.search(r"https?:|//[a-z]|@import|url\(|<script|<link|<iframe|\bon[a-z]+=", html)
     for found in parse(html).iter():
@@ -83,16 +83,16 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
 
 def test_the_page_depends_on_the_files_alone(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
-    assert page(load(folder)) == page(load(folder))
+    assert page(load_results(folder)) == page(load_results(folder))
     other = mnist(tmp_path / "moved")
-    assert page(load(folder)) == page(load(other))
+    assert page(load_results(folder)) == page(load_results(other))
 
 
 def test_names_from_files_cannot_break_out(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
     change(folder / "experiment.json", title="<script>alert(1)</script>", class_names=["<b>", '"'])
     change(path_of(folder, "XE", 0), device='"><img src=x>')
-    html = page(load(folder))
+    html = page(load_results(folder))
     assert not list(parse(html).iter("script")) and not list(parse(html).iter("img"))
     assert "<script>alert(1)</script>" in text_of(html)
 
@@ -110,13 +110,13 @@ def test_the_numbers_are_on_the_page(tmp_path: Path) -> None:
 
 
 def test_sections_appear_only_with_their_data(tmp_path: Path) -> None:
-    digits, pictures = text_of(page(load(mnist(tmp_path)))), text_of(page(load(cifar(tmp_path))))
+    digits, pictures = text_of(page(load_results(mnist(tmp_path)))), text_of(page(load_results(cifar(tmp_path))))
     assert "Accuracy per class: BAL+UN" in digits and "per corruption and severity" not in digits
     assert "per corruption and severity" in pictures and "Accuracy per class" not in pictures
     assert "Leakage" in pictures and "Leakage" not in digits
     bare = mnist(tmp_path / "bare", methods=("XE",), seeds=1)
     change(path_of(bare, "XE", 0), log=[], classes={}, peak_memory=None, seconds=None, versions={}, commit=None)
-    words = text_of(page(load(bare)))
+    words = text_of(page(load_results(bare)))
     assert "Learning curves" not in words and "Differences" not in words and "One seed" in words and "nan" not in words
 
 
@@ -131,7 +131,7 @@ def test_a_link_among_the_figures_shows_nothing_of_the_machine(tmp_path: Path, w
         figures.mkdir()
         (figures / "a.png").symlink_to(tmp_path / "private" / "a.png")
     with pytest.raises(RecordError, match=r"figures(/a\.png)? is a link: put what it leads to in its place"):
-        page(load(tmp_path / "runs"))
+        page(load_results(tmp_path / "runs"))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
@@ -140,12 +140,12 @@ def test_a_pipe_among_the_figures_or_records_is_named(tmp_path: Path) -> None:
     figures.mkdir()
     os.mkfifo(figures / "a.png")
     with within(5), pytest.raises(RecordError, match=r"a\.png cannot be read: it is a pipe, not a file"):
-        page(load(tmp_path))
+        page(load_results(tmp_path))
     record = path_of(tmp_path / "synthetic-mnist", "FCL", 1)
     record.unlink()
     os.mkfifo(record)
     with within(5), pytest.raises(RecordError, match=r"record\.json cannot be read: it is a pipe, not a file"):
-        load(tmp_path)
+        load_results(tmp_path)
 
 
 def test_own_figures_are_inside_with_their_names(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_own_figures_are_inside_with_their_names(tmp_path: Path) -> None:
     for name, content in contents.items():
         (figures / name).write_bytes(content)
     (figures / "notes.txt").write_text("not a figure")
-    root = parse(page(load(tmp_path)))
+    root = parse(page(load_results(tmp_path)))
     images = [found.get("src", "") for found in root.iter("img")]
     assert [base64.b64decode(image.partition(",")[2]) for image in images] == [contents["a & b.svg"], contents["b.png"]]
     assert images[0].startswith("data:image/svg+xml;base64,") and images[1].startswith("data:image/png;base64,")
@@ -166,7 +166,7 @@ def test_a_figure_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     figures = mnist(tmp_path) / "figures"
     (figures / "folder.png").mkdir(parents=True)
     with pytest.raises(RecordError, match=r"folder\.png cannot be read"):
-        page(load(tmp_path))
+        page(load_results(tmp_path))
 
 
 def test_elements_escape_text_and_keep_markup() -> None:
@@ -250,7 +250,7 @@ def test_rare_classes_stand_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("most", "folded"), [(2, False), (1, True)])
 def test_many_sentences_are_folded_away(tmp_path: Path, monkeypatch, most: int, folded: bool) -> None:
     monkeypatch.setattr("poise.reporting.page._OPEN", most)
-    results = load(mnist(tmp_path))[0]
+    results = load_results(mnist(tmp_path))[0]
     said = findings(tables_of(results)[0])
     html = page([results])
     assert len(said) == 2 and all(line in html for line in said)
@@ -294,7 +294,7 @@ def test_a_title_that_is_too_long_keeps_its_ends() -> None:
 def test_a_long_name_does_not_run_into_its_numbers(tmp_path: Path, name: str, lines: int) -> None:
     table = tables_of(only(mnist(tmp_path, methods=("XE", "FCL"))))[0]
     rows = tuple(replace(row, method=name) if row.method == "FCL" else row for row in table.rows)
-    drawn = differences(replace(table, rows=rows), 1, ["XE", name])
+    drawn = difference_plot(replace(table, rows=rows), 1, ["XE", name])
     texts = [found for found in ElementTree.fromstring(str(drawn)).iter("text") if found.get("class") == "small"]
     (label,) = (found for found in texts if (found.text or "").startswith(name))
     (numbers,) = (found for found in texts if "p" in (found.text or "") and found is not label)
@@ -311,5 +311,5 @@ def test_levels_of_noise_have_a_heat_map(tmp_path: Path) -> None:
         scores = {**json.loads(path.read_text())["scores"], "UN/5": value, "UN/20": value / 2, "corner/top-k": 0.5}
         change(path, scores=scores)
     assert corruption_accuracies(only(folder), "XE") == {"UN": {5: pytest.approx(0.7), 20: pytest.approx(0.35)}}
-    html = page(load(folder))
+    html = page(load_results(folder))
     assert "UN, severity 20: .3500" in text_of(html) and "The severity of UN is the number" in text_of(html)

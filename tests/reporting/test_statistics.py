@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from poise.reporting.statistics import Difference, corrected, holm, paired, summary, welch
+from poise.reporting.statistics import Difference, holm, holm_corrected, paired, summarize, welch
 
 
 def by_seed(values: np.ndarray) -> dict[int, float]:
@@ -33,7 +33,7 @@ def test_the_paired_test_is_scipys(n: int) -> None:
 def test_welch_is_scipys(n: int, m: int) -> None:
     draw = np.random.default_rng(n)
     one, other = draw.normal(0.7, 0.02, n), draw.normal(0.68, 0.05, m)
-    found = welch(summary(list(one)), summary(list(other)))
+    found = welch(summarize(list(one)), summarize(list(other)))
     theirs = stats.ttest_ind(one, other, equal_var=False)
     low, high = theirs.confidence_interval(0.95)
     assert [found.p, found.low, found.high] == pytest.approx([theirs.pvalue, low, high], rel=1e-9)
@@ -41,9 +41,9 @@ def test_welch_is_scipys(n: int, m: int) -> None:
 
 
 def test_welch_needs_deviations() -> None:
-    alone = summary([0.5])
-    assert welch(alone, summary([0.4, 0.6])) == Difference(0.0, 1)
-    assert welch(summary([0.5, 0.5]), summary([0.25, 0.25])) == Difference(0.25, 2)
+    alone = summarize([0.5])
+    assert welch(alone, summarize([0.4, 0.6])) == Difference(0.0, 1)
+    assert welch(summarize([0.5, 0.5]), summarize([0.25, 0.25])) == Difference(0.25, 2)
 
 
 def test_a_value_known_by_hand() -> None:
@@ -63,7 +63,7 @@ def test_pairs_are_made_by_seed_not_by_place() -> None:
 
 def test_one_seed_has_a_difference_and_nothing_else() -> None:
     assert paired({3: 0.75}, {3: 0.5, 4: 0.1}) == Difference(0.25, seeds=1)
-    assert summary([0.5]).std is None
+    assert summarize([0.5]).std is None
     assert paired({1: 0.5}, {2: 0.5}) is None
 
 
@@ -77,7 +77,7 @@ def test_no_variance_is_not_a_significant_difference() -> None:
 
 
 def test_the_summary_divides_by_n_minus_one() -> None:
-    found = summary([0.1, 0.2, 0.3])
+    found = summarize([0.1, 0.2, 0.3])
     assert (found.mean, found.std, found.seeds) == (pytest.approx(0.2), pytest.approx(0.1), 3)
 
 
@@ -100,10 +100,10 @@ def test_holm_by_hand_and_around_gaps() -> None:
 
 def test_a_row_is_corrected_over_its_columns() -> None:
     row = [Difference(0.1, 5, 0, 0.2, p=0.03), None, Difference(0.1, 5, 0, 0.2, p=0.04), Difference(0.1, 1)]
-    found = corrected(row)
+    found = holm_corrected(row)
     assert [cell and cell.holm for cell in found] == [0.06, None, 0.06, None]
     assert not any(cell.significant for cell in found if cell)
-    assert corrected(row[:1])[0].significant
+    assert holm_corrected(row[:1])[0].significant
 
 
 def test_what_the_seeds_can_decide_is_what_the_docs_say() -> None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from poise.errors import RecordError
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.figures.strips import chosen_strips
 from poise.reporting.page import page
 
@@ -47,7 +47,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_rows_are_relative_and_averaged_over_seeds(home: Path) -> None:
-    (results,) = load(home)
+    (results,) = load_results(home)
     first = chosen_strips(results, ["XE", "FCL"])[0]
     assert first.title == "Asked for" and first.tokens == ("a", "good", "film")
     assert first.rows["human"] == (0, 1, 0)
@@ -56,13 +56,13 @@ def test_rows_are_relative_and_averaged_over_seeds(home: Path) -> None:
 
 
 def test_the_largest_gains_and_losses_follow(home: Path) -> None:
-    (results,) = load(home)
+    (results,) = load_results(home)
     titles = [(strip.title, strip.tokens[1]) for strip in chosen_strips(results, ["XE", "FCL"], each=1)]
     assert titles == [("Asked for", "good"), ("FCL gains most", "<bad>"), ("FCL loses most", "fun")]
 
 
 def test_the_page_shows_them_escaped(home: Path) -> None:
-    made = page(load(home))
+    made = page(load_results(home))
     ElementTree.fromstring(made.removeprefix("<!DOCTYPE html>\n"))
     assert (
         "&lt;bad&gt;" in made and made.count('<figure class="strips">') == 3
@@ -72,8 +72,8 @@ def test_the_page_shows_them_escaped(home: Path) -> None:
 def test_without_strips_nothing_is_shown(home: Path) -> None:
     for path in home.rglob("strips.json"):
         path.unlink()
-    assert chosen_strips(load(home)[0], ["XE", "FCL"]) == []
-    assert 'class="strips"' not in page(load(home))
+    assert chosen_strips(load_results(home)[0], ["XE", "FCL"]) == []
+    assert 'class="strips"' not in page(load_results(home))
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_what_is_wrong_is_named(damage, sentence: str, home: Path) -> None:
     path = home / "fcl/seed-01/strips.json"
     path.write_text(damage(path.read_text()))
     with pytest.raises(RecordError, match=sentence):
-        page(load(home))
+        page(load_results(home))

@@ -11,7 +11,7 @@ from scipy import stats
 from poise.corruptions.protocols import ALEXNET_ERRORS, CORRUPTIONS, SEVERITIES, STANDARD
 from poise.errors import RecordError
 from poise.records.columns import Column, corruption_error, seen_and_unseen
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.formats import as_json, latex, markdown, text
 from poise.reporting.tables import Row, Table, tables_of
 
@@ -20,7 +20,7 @@ SHARED = "trained once per seed and shared"
 
 
 def tables(folder: Path) -> dict[str, Table]:
-    return {table.name: table for results in load(folder) for table in tables_of(results)}
+    return {table.name: table for results in load_results(folder) for table in tables_of(results)}
 
 
 def noted(table: Table, *words: str) -> bool:
@@ -162,7 +162,7 @@ def test_many_methods_without_runs_are_counted(tmp_path: Path) -> None:
 def test_a_notice_stands_above_the_table_in_every_format_of_words(tmp_path: Path) -> None:
     folder = mnist(tmp_path)
     change(folder / "experiment.json", notice="A miniature of it.")
-    found = tables_of(load(folder)[0])
+    found = tables_of(load_results(folder)[0])
     printed = text(found)
     assert printed.index("Synthetic MNIST") < printed.index("A miniature of it.") < printed.index("seeds")
     assert printed.count("A miniature of it.") == markdown(found).count("A miniature of it.") == 1
@@ -215,7 +215,7 @@ def test_records_whose_experiment_is_not_told_are_not_left_out_silently(tmp_path
     cifar(tmp_path / "runs")
     (folder / "experiment.json").unlink()
     with pytest.raises(RecordError, match=r"record.json belongs to an experiment whose experiment.json is missing"):
-        load(tmp_path / "runs")
+        load_results(tmp_path / "runs")
 
 
 def test_a_beginning_was_shared_if_it_is_the_same_to_the_second(tmp_path: Path) -> None:

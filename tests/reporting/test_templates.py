@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fake_records import mnist
 
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.audit_page import audit_page, comparison_page
 from poise.reporting.page import page
 from poise.reporting.render import render
@@ -77,7 +77,7 @@ def comparison(folder: Path, name: str) -> Path:
 def report_of(home: Path, name: str) -> str:
     for path in mnist(home, 2).rglob("*.json"):
         path.write_text(path.read_text().replace('"FCL"', json.dumps(name)))
-    return page(load(home))
+    return page(load_results(home))
 
 
 def sweep_of(_: Path, name: str) -> str:

@@ -16,7 +16,7 @@ from torch import nn
 
 from poise import CLGaussian, Gaussian, InfoNCE, LeNet, Ramp, ResNet
 from poise.errors import NotFinite, TrainingError
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.running import fleets
 from poise.running.experiment import Build, Experiment, Method, Task
 from poise.running.fleets import run_fleets
@@ -46,7 +46,7 @@ def test_fleets_leave_the_records_of_their_runs(tmp_path: Path) -> None:
     training = {str(event) for event in heard if event.now}
     sizes = [("XE", 2), ("CL+Gaussian", 4), ("FCL", 2)]
     assert training == {f"training {name} (seed 0) in a fleet of {n}" for name, n in sizes}
-    (results,) = load(tmp_path / "blobs")
+    (results,) = load_results(tmp_path / "blobs")
     assert len(results.records) == 8
     one = record(tmp_path, "cl-gaussian-stronger", 1)
     assert one["engine"] == "eager, float32, a fleet of 4" and one["trunk"] is None
@@ -193,7 +193,7 @@ def test_other_layers_are_not_supported(tmp_path: Path) -> None:
 
 
 def test_the_command_trains_in_fleets(tmp_path: Path, monkeypatch, capsys) -> None:
-    from poise.cli import app as cli
+    from poise.cli import main as cli
 
     words = ["run", "tests/miniature.py", "--out", str(tmp_path), "--method", "XE", "--fleet", "--device", "cpu"]
     monkeypatch.setattr(sys, "argv", ["poise", *words])

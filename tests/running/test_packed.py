@@ -16,7 +16,7 @@ from poise.errors import TrainingError
 from poise.inputs.models import poise_model
 from poise.io.documents import PACK
 from poise.records.packing import pack
-from poise.records.schema import load, read_record
+from poise.records.schema import load_results, read_record
 from poise.reporting.sweep_page import load_sweep
 from poise.running.fleets import run_fleets
 from poise.running.record import Event
@@ -52,17 +52,17 @@ def change(home: Path, name: str, old: str, new: str) -> None:
 def test_packed_runs_are_finished(tmp_path: Path, fleet: bool) -> None:
     home = tmp_path / "blobs"
     assert len(judged(begun(tmp_path, fleet=fleet))) == 4
-    before = load(home)
+    before = load_results(home)
     list(pack(tmp_path))
     assert not list(home.rglob("record.json"))
-    assert judged(begun(tmp_path, fleet=fleet)) == [] and load(home) == before
+    assert judged(begun(tmp_path, fleet=fleet)) == [] and load_results(home) == before
     change(home, "fcl/seed-01/record.json", '"seed": 1', '"seed": 7')
     heard = begun(tmp_path, fleet=fleet)
     assert judged(heard) == [("FCL", 1)]
     (warning,) = [each.detail for each in heard if each.what == "warning for"]
     assert f"fcl/seed-01/record.json, packed in {PACK}, is damaged" in warning
     assert [path.parent.name for path in home.rglob("record.json")] == ["seed-01"]
-    assert load(home)[0].runs["FCL"][1].scores == before[0].runs["FCL"][1].scores
+    assert load_results(home)[0].runs["FCL"][1].scores == before[0].runs["FCL"][1].scores
 
 
 def test_packed_recipes_are_not_mixed_with_others(tmp_path: Path) -> None:

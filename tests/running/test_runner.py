@@ -19,10 +19,11 @@ from miniature import EXPERIMENT
 from poise import XE
 from poise.errors import RecordError, TrainingError
 from poise.records.columns import Column
-from poise.records.schema import load
+from poise.records.schema import load_results
+from poise.running.beginnings import quiet_steps
 from poise.running.experiment import Method
 from poise.running.record import Event
-from poise.running.runner import Runner, quiet_steps
+from poise.running.runner import Runner
 
 pytestmark = pytest.mark.miniature
 
@@ -42,7 +43,7 @@ def record(out: Path, method: str, seed: int) -> dict:
 
 def test_a_grid_leaves_records_that_make_a_table(tmp_path: Path) -> None:
     run(tmp_path)
-    (results,) = load(tmp_path / "blobs")
+    (results,) = load_results(tmp_path / "blobs")
     found = {(each.method, each.seed) for each in results.records}
     assert found == {(method.name, seed) for method in EXPERIMENT.methods for seed in range(2)}
     one = record(tmp_path, "fcl", 1)
@@ -203,7 +204,7 @@ def test_a_damaged_record_is_named_and_made_again_without_training(damage, tmp_p
     whole = json.loads(path.read_text())
     damage(path)
     with pytest.raises(RecordError, match=r"record.json is damaged.*`poise run` or `poise reproduce`"):
-        load(tmp_path)
+        load_results(tmp_path)
     heard = run(tmp_path, methods=["XE"], seeds=[0])
     assert [str(event) for event in heard if event.what == "warning for" and "record.json is damaged" in event.detail]
     assert not any(event.now for event in heard)
@@ -255,7 +256,7 @@ def test_of_two_runners_in_one_folder_each_run_is_trained_by_one(tmp_path: Path)
     assert [runner.returncode for runner in both] == [0, 0], ends
     tested = [line for _, heard in ends for line in heard.splitlines() if line.startswith("testing")]
     assert len(tested) == len(set(tested)) == 6
-    (results,) = load(tmp_path / "blobs")
+    (results,) = load_results(tmp_path / "blobs")
     assert len(results.records) == 6
 
 

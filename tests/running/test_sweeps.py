@@ -21,12 +21,12 @@ import pytest
 import torch
 from miniature import EXPERIMENT, SWEEP, Blobs, blobs
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 from poise.data.augment import Chain, PatchGaussian, Standard
 from poise.errors import RecordError, TrainingError
-from poise.recipes import shelf
+from poise.recipes import index
 from poise.recipes.synthetic_mnist.table_1 import EXPERIMENT as MNIST
-from poise.records.schema import load
+from poise.records.schema import load_results
 from poise.reporting.sweep_page import load_sweep, sweep_page, sweep_text
 from poise.running import sweeps as sweeps_module
 from poise.running.experiment import Examples, Task
@@ -219,7 +219,7 @@ def test_another_sweep_under_the_same_name_is_refused(tmp_path: Path) -> None:
 def test_trials_are_no_rows_of_the_table(tmp_path: Path) -> None:
     began(tmp_path, trials=1)
     with pytest.raises(RecordError, match="no experiment was run"):
-        load(tmp_path)
+        load_results(tmp_path)
 
 
 @pytest.mark.miniature
@@ -271,11 +271,11 @@ def test_paths_lead_into_networks_and_tuples() -> None:
 def test_the_sweeps_of_the_paper(quick: bool) -> None:
     sizes = {}
     for name in ("fcl", "fcl-noise", "cl-gaussian", "xe-gaussian", "gaussian", "patch-gaussian"):
-        chosen, sweep = shelf.find_sweep("synthetic-mnist", name, "quick" if quick else "full")
+        chosen, sweep = index.find_sweep("synthetic-mnist", name, "quick" if quick else "full")
         sizes[chosen] = len(sweep)
     assert list(sizes.values()) == ([16, 16, 8, 4, 2, 4] if quick else [144, 144, 48, 12, 3, 15])
-    assert shelf.find_sweep("synthetic-mnist")[0] == "fcl"
-    chosen = shelf.find_sweep("synthetic-mnist", "fcl")[1]
+    assert index.find_sweep("synthetic-mnist")[0] == "fcl"
+    chosen = index.find_sweep("synthetic-mnist", "fcl")[1]
     labels = {path: repr(value) for path, value in zip(chosen.choices, (1e-3, 0.1, 256, 0.5), strict=True)}
     trial = chosen.trial("x", labels)  # the paper's own choice is among those that are tried, and is the recipe's
     assert (trial.task, trial.plan, trial.methods) == (MNIST.task, MNIST.plan, MNIST.methods)
@@ -292,7 +292,7 @@ def test_the_sweeps_of_the_paper(quick: bool) -> None:
     ],
 )
 def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypatch, capsys) -> None:
-    from poise.cli import app as cli
+    from poise.cli import main as cli
 
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "argv", ["poise", "sweep", *words])
@@ -303,7 +303,7 @@ def test_wrong_calls_end_with_2(words: tuple[str, ...], sentence: str, monkeypat
 
 
 def test_a_missing_optuna_is_one_sentence(tmp_path: Path, monkeypatch) -> None:
-    from poise.cli import app as cli
+    from poise.cli import main as cli
 
     monkeypatch.setitem(sys.modules, "optuna", None)
     words = ["poise", "sweep", "tests/miniature.py", "--out", str(tmp_path), "--device", "cpu"]

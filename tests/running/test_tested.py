@@ -18,7 +18,7 @@ from torch import nn
 from poise.data.loading.pictures import CentreCrop, Pictures, RandomCrop
 from poise.data.loading.shards import open_part
 from poise.errors import OutOfTime
-from poise.recipes.shelf import from_file
+from poise.recipes.index import experiment_from_file
 from poise.running.experiment import Task
 from poise.running.fleets import run_fleets
 from poise.running.judge import Judge, read_tested
@@ -73,7 +73,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def finished(out: Path, asked: Path, run: Callable[..., list[Path]] = Runner.run) -> tuple[dict, list[str]]:
     """The record of one run that nothing stops, and the sets that it asked for."""
     asked.write_text("")
-    (record,) = run(Runner(from_file(asked.with_name("deadly.py")), out, CPU), ["XE"], [0])
+    (record,) = run(Runner(experiment_from_file(asked.with_name("deadly.py")), out, CPU), ["XE"], [0])
     assert not record.with_name("tested.jsonl").exists()
     return settled(record), asked.read_text().split()
 

@@ -18,8 +18,9 @@ from deadlines import Soon
 from poise.errors import NotFinite, TrainingError
 from poise.io.files import try_lock
 from poise.recipes.cifar import cifar_c, noisy_cifar
+from poise.running.beginnings import beginning, shared_folder
 from poise.running.experiment import Experiment, Method
-from poise.running.runner import Event, Runner, beginning, in_turns, run_together, shared_folder
+from poise.running.runner import Event, Runner, in_turns, run_together
 from poise.schedules import Ramp
 from poise.training.checkpoint import has_checkpoint
 

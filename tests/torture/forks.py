@@ -120,7 +120,7 @@ def command(*words: object) -> Callable[[], None]:
     """`poise` with these words."""
 
     def run() -> None:
-        from poise.__main__ import main
+        from poise.cli.main import main
 
         sys.argv = ["poise", *map(str, words)]
         main()

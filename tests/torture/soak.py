@@ -26,10 +26,10 @@ def judge(case: str, work: Path, home: Path) -> str:
 def _grown(home: Path) -> int:
     import torch
 
-    from poise.recipes import shelf
+    from poise.recipes import index
     from poise.running.runner import Runner
 
-    experiment, before = shelf.from_file(RECIPES / "plain.py"), 0
+    experiment, before = index.experiment_from_file(RECIPES / "plain.py"), 0
     for number in range(_RUNS):
         Runner(experiment, home / "runs", torch.device("cpu")).run(["FCL"], [number])
         shutil.rmtree(home / "runs")

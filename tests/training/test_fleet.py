@@ -25,7 +25,7 @@ from poise import (
 from poise.data.loading.resident import DeviceLoader
 from poise.models.replicas import Replicas
 from poise.objectives.objective import Objective, Statistics
-from poise.training.fleet import FleetLoader, together
+from poise.training.fleet import FleetLoader, fleet_objective
 from poise.training.loop import fit
 from poise.training.plan import SGD, Adam, Plan
 
@@ -113,7 +113,7 @@ def test_the_views_of_every_replica_have_the_statistics_of_its_own_run(statistic
 def check_replicas(alone: list[nn.Module], fleet: Replicas, each: list[Objective]) -> None:
     """Loss, gradients and statistics of a fleet after a step are those of its runs."""
     x, y = batches()
-    loss = together(each, CPU)(fleet, x.flatten(0, 1), y.flatten())
+    loss = fleet_objective(each, CPU)(fleet, x.flatten(0, 1), y.flatten())
     loss.total.backward()
     for place, (network, objective) in enumerate(zip(alone, each, strict=True)):
         own = objective(network, x[:, place], y[:, place])
@@ -144,7 +144,7 @@ def test_a_fleet_with_batch_norm_is_trained_as_its_runs_are() -> None:
 
 def train_both(plan: Plan, network: str) -> None:
     fleet, alone, objective = Replicas(networks(network)), networks(network), objectives("CL")
-    together_log = fit(fleet, together(objective, CPU), FleetLoader(loaders()), plan).log
+    together_log = fit(fleet, fleet_objective(objective, CPU), FleetLoader(loaders()), plan).log
     for place, (own, loader) in enumerate(zip(alone, loaders(), strict=True)):
         log = fit(own, objective[place], loader, plan).log
         for name, weight in fleet.state_of(place).items():
@@ -155,7 +155,7 @@ def train_both(plan: Plan, network: str) -> None:
 def test_a_fleet_with_batch_norm_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path) -> None:
     def trained(folder: Path, until: int | None = None) -> dict[str, Tensor]:
         fleet, plan = Replicas(networks("ResNet")), Plan(3, 16, SGD(), Constant(0.02))
-        fit(fleet, together(objectives("FCL"), CPU), FleetLoader(loaders()), plan, folder=folder, until=until)
+        fit(fleet, fleet_objective(objectives("FCL"), CPU), FleetLoader(loaders()), plan, folder=folder, until=until)
         return fleet.state_dict()
 
     trained(tmp_path / "stopped", until=1)
@@ -178,19 +178,19 @@ def test_noise_is_drawn_for_every_replica_anew() -> None:
     one = networks()[0]
     x, y = batches()
     same = x[:, :1].expand_as(x).flatten(0, 1)
-    parts = together([objective] * 3, CPU)(Replicas([one] * 3), same, y[:, :1].expand_as(y).flatten()).parts
+    parts = fleet_objective([objective] * 3, CPU)(Replicas([one] * 3), same, y[:, :1].expand_as(y).flatten()).parts
     assert torch.equal(parts["xe"], parts["xe"][0].expand(3)) and len(set(parts["contrast"].tolist())) == 3
 
 
 def test_what_cannot_be_one_fleet_is_refused() -> None:
     first = objectives("FCL")[1]
     with pytest.raises(ValueError, match="differ in the peak of a Ramp only"):
-        together([first, replace(first, contrast=InfoNCE(0.5))], CPU)
+        fleet_objective([first, replace(first, contrast=InfoNCE(0.5))], CPU)
     noisy = [XEGaussian(Gaussian(0.5), Ramp(peak)) for peak in (0.1, 0.2)]
     with pytest.raises(ValueError, match="differ"):
-        together(noisy, CPU)
+        fleet_objective(noisy, CPU)
     with pytest.raises(ValueError, match=r'statistics="moving" with a peak of 0 is not supported in fleets'):
-        together([replace(each, statistics="moving") for each in objectives("FCL")], CPU)
+        fleet_objective([replace(each, statistics="moving") for each in objectives("FCL")], CPU)
     for layer, reason in (
         (nn.GroupNorm(1, 3), "GroupNorm is not supported in fleets, only Conv2d, Linear and BatchNorm layers are"),
         (nn.BatchNorm2d(3, momentum=None), "BatchNorm2d with momentum=None is not supported in fleets"),
@@ -202,4 +202,4 @@ def test_what_cannot_be_one_fleet_is_refused() -> None:
     with pytest.raises(ValueError, match=r"normalize\.mean differs between the networks of a fleet"):
         Replicas([ResNet(4, [(1, 4, 1)], mean=[0.5], std=[0.5]), other])
     select = TopBottom(k=4)
-    assert together([replace(first, select=select)] * 2, CPU).peaks.tolist() == pytest.approx([0.3, 0.3])
+    assert fleet_objective([replace(first, select=select)] * 2, CPU).peaks.tolist() == pytest.approx([0.3, 0.3])

@@ -183,7 +183,7 @@ def test_the_kernels_give_torchs_numbers_in_tritons_interpreter() -> None:
         pytest.skip("this Triton's interpreter makes numbers of arrays, as this NumPy does not any more")
     script = """
 import torch, torch.nn.functional as F
-from poise.training.kernels.narrow_kernels import convolved, weight_gradient
+from poise.training.kernels.narrow_kernels import convolved, correlated
 from poise.training.kernels import narrow_kernels
 narrow_kernels._PROGRAMS = 17  # and of each kind several, the last of which are not full
 sizes = [(16, 16, 19, 6, 25), (32, 32, 9, 4, 35), (16, 32, 7, 14, 7), (32, 16, 1, 2, 1)]
@@ -194,8 +194,8 @@ for c, k, height, width, n in sizes:
     exact = [each.double().requires_grad_() for each in (x, w)]
     out = F.conv2d(*exact, padding=1)
     out.backward(g.double())
-    found = (convolved(x, w), convolved(g, w, back=True), weight_gradient(x, g))
-    halves = (convolved(x.half(), w), convolved(g.half(), w, back=True), weight_gradient(x.half(), g.half()))
+    found = (convolved(x, w), convolved(g, w, back=True), correlated(x, g))
+    halves = (convolved(x.half(), w), convolved(g.half(), w, back=True), correlated(x.half(), g.half()))
     for got, wanted in zip(halves, found, strict=True):
         torch.testing.assert_close(got.float(), wanted, rtol=0.01, atol=0.1)
     for got, wanted in zip(found, (out.detach(), *(each.grad for each in exact)), strict=True):

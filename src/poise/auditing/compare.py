@@ -21,7 +21,7 @@ from poise.auditing.result import PAGE, Audit, summary, write_audit
 from poise.auditing.statistics.numbers import not_measured, values_of
 from poise.auditing.verdict import NAMES
 from poise.io.documents import write_json, write_whole
-from poise.io.files import together
+from poise.io.files import new_files
 
 VERSION = 1
 
@@ -59,7 +59,7 @@ class Comparison:
         from poise.reporting.audit_page import comparison_page
 
         home = Path(folder)
-        with together(home, PAGE) as stage:
+        with new_files(home, PAGE) as stage:
             for name, audit in (("1", self.one), ("2", self.other)):
                 write_audit(audit, stage / name)
             write_json(stage / "comparison.json", self.facts)
@@ -72,7 +72,7 @@ def compare(one: Audit, other: Audit) -> Comparison:
 
     If one audit was interrupted, only the examples of both are compared.
     """
-    from poise.reporting.statistics import corrected, paired
+    from poise.reporting.statistics import holm_corrected, paired
 
     count = min(len(one.table.label), len(other.table.label))
     if not np.array_equal(one.table.label[:count], other.table.label[:count]):
@@ -81,7 +81,7 @@ def compare(one: Audit, other: Audit) -> Comparison:
     names = [name for name in left if name in right]
     gaps = [paired(_by_example(right[name][:count]), _by_example(left[name][:count])) for name in names]
     found = {}
-    for name, gap in zip(names, corrected(gaps), strict=True):
+    for name, gap in zip(names, holm_corrected(gaps), strict=True):
         if gap is not None:
             found[name] = {
                 "mean": gap.mean,

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from poise.auditing.reliance import Answers, logits_of
 from poise.auditing.statistics.misuse import temperature
-from poise.auditing.statistics.numbers import Number, paired_drop, share
+from poise.auditing.statistics.numbers import Number, paired_drop, proportion
 from poise.auditing.verdict import MISMATCH, Finding
 from poise.classifier import evaluating, untracked
 from poise.models.resnet import IMAGENET_MEAN, IMAGENET_STD
@@ -132,7 +132,7 @@ def class_order(predicted: np.ndarray, labels: np.ndarray, classes: int, names: 
         return []
     right, renamed = (predicted == labels).astype(float), (mapped == labels).astype(float)
     gain = paired_drop(renamed, right)
-    if not (share(renamed[moved]).low >= _LEAST_RIGHT and gain.low >= _LEAST_GAIN):
+    if not (proportion(renamed[moved]).low >= _LEAST_RIGHT and gain.low >= _LEAST_GAIN):
         return []
     order = best_numbering(predicted, labels, classes)
     pairs = [f"{number} means {_called(int(to), names)}" for number, to in enumerate(order) if to != number]

@@ -60,7 +60,7 @@ from poise.classifier import Classifier
 from poise.corruptions.corrupt import Making
 from poise.features.sensitivity import JacobianSensitivity
 from poise.io.documents import write_json, write_whole
-from poise.io.files import new_file, together
+from poise.io.files import new_file, new_files
 
 PAGE = "index.html"
 VERSION = 1
@@ -121,7 +121,7 @@ class Audit:
         from poise.reporting.audit_page import audit_page
 
         home = Path(folder)
-        with together(home, PAGE) as stage:
+        with new_files(home, PAGE) as stage:
             write_audit(self, stage)
             write_whole(stage / PAGE, audit_page(stage, beside))
         return home / PAGE

@@ -8,9 +8,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from poise.cli.completion import complete_audit_corruptions, complete_audit_data
-from poise.cli.options import Quiet
+from poise.cli.options import Quiet, exit_on_ctrl_c
 from poise.cli.reproduce import Device
-from poise.cli.stopping import exit_on_ctrl_c
 
 Words: TypeAlias = list[str] | None
 _MODELS = "torchvision:NAME, timm:NAME, a Hugging Face folder, a Poise checkpoint, or module:function."

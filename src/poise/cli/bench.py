@@ -37,7 +37,7 @@ def bench(
 
     poise bench --share 0.05
     """
-    from poise.running.benchmark import CASES, measure
+    from poise.running.benchmark import CASES, time_epochs
     from poise.running.record import surroundings
 
     with usage("--case"):
@@ -48,7 +48,7 @@ def bench(
     seconds: dict[str, dict[str, float]] = {}
     busy: dict[str, float] = {}
     with usage("--share"):
-        for timing in measure(CASES[case], place, epochs, share):
+        for timing in time_epochs(CASES[case], place, epochs, share):
             if not (seconds or json):
                 typer.echo(f"{CASES[case].name}: seconds per epoch")
             seconds.setdefault(timing.objective, {})[timing.way] = timing.seconds

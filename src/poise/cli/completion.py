@@ -5,12 +5,12 @@ from __future__ import annotations
 import typer
 
 from poise.corruptions.protocols import CORRUPTIONS, EVERY
-from poise.recipes import names as titles
+from poise.recipes.index import FILES, WHOLE, method_names
 
 
 def complete_experiments() -> list[str]:
     """The experiments and their parts."""
-    return [*titles.names(), *titles.WHOLE]
+    return [*FILES, *WHOLE]
 
 
 def complete_methods(ctx: typer.Context) -> list[str]:
@@ -18,7 +18,7 @@ def complete_methods(ctx: typer.Context) -> list[str]:
 
     While the value of an option is missing, the other arguments are in ctx.args instead of ctx.params.
     """
-    return titles.methods([*(ctx.params.get("names") or []), *ctx.args])
+    return method_names([*(ctx.params.get("names") or []), *ctx.args])
 
 
 def data_sets() -> list[str]:

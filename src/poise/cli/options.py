@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from poise import __version__
 from poise.checks import install
+from poise.errors import INTERRUPTED
 from poise.io.files import new_file
 
 
@@ -95,6 +99,28 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
+def _print_version(asked: bool) -> None:
+    """Print the versions; that of torch is read from its metadata, without importing it."""
+    if asked:
+        from importlib import metadata
+
+        try:
+            torch = f"torch {metadata.version('torch')}"
+        except metadata.PackageNotFoundError:
+            torch = "torch is missing"
+        typer.echo(f"poise {__version__}, {torch}")
+        raise typer.Exit
+
+
+def options_before_a_command(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the versions of Poise and torch."),
+    ] = False,
+) -> None:
+    """Called before every command."""
+
+
 class _PlainFlags:
     """Omits the type of flags in the help, since they take no value."""
 
@@ -126,6 +152,31 @@ def usage(option: str | None = None) -> Iterator[None]:
         yield
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+@contextmanager
+def exit_on_ctrl_c(sentence: str) -> Iterator[None]:
+    """Print a sentence and exit on Ctrl-C, during imports and loading.
+
+    An exception would not be reliable: a library may catch it during its import, and fail later.
+    """
+
+    def leave(*_: object) -> NoReturn:
+        sys.stdout.flush()
+        os.write(2, f"poise: {sentence}\n".encode())
+        os._exit(INTERRUPTED)
+
+    before = signal.getsignal(signal.SIGINT)
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    except KeyboardInterrupt:  # raised by a library with its own handler
+        print(f"poise: {sentence}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    finally:
+        with suppress(ValueError):
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

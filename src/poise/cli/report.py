@@ -23,10 +23,10 @@ def report(
     poise report runs/synthetic-mnist
     """
     with failures():
-        from poise.records.schema import load
+        from poise.records.schema import load_results
         from poise.reporting.page import page
 
-        found, path = load(folder), out or folder / "report.html"
+        found, path = load_results(folder), out or folder / "report.html"
         write(path, page(found), quiet=json)
         if json:
             runs = {results.experiment.name: len(results.records) for results in found}

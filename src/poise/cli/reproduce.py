@@ -70,10 +70,10 @@ def list_experiments(json: Json = False) -> None:
 
     poise list
     """
-    from poise.recipes import names as titles
+    from poise.recipes.index import FILES, about
 
-    found = {name: titles.about(name) for name in titles.names()}
-    typer.echo(dumps(found) if json else "\n".join(f"{name}: {about}" for name, about in found.items()))
+    found = {name: about(name) for name in FILES}
+    typer.echo(dumps(found) if json else "\n".join(f"{name}: {line}" for name, line in found.items()))
 
 
 def reproduce(
@@ -110,11 +110,11 @@ def reproduce(
 
     poise reproduce cifar-c --engine ray --address auto --gpus-per-run 0.5
     """
-    from poise.recipes import shelf
+    from poise.recipes.index import find_experiments
 
     with usage():
         length = length_of(compressed, quick)
-        experiments = tuple(each for name in names for each in shelf.find(name, length))
+        experiments = tuple(each for name in names for each in find_experiments(name, length))
     if not quiet:
         print_notices(experiments)
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
@@ -145,12 +145,12 @@ def run(
 
     poise run my_recipe.py --seeds 5 --method XE --method FCL
     """
-    from poise.recipes import shelf
+    from poise.recipes.index import experiment_from_file
 
     if not file.is_file():
         raise typer.BadParameter(f"{file} is not a file")
     with usage(), print_to_stderr(json):
-        experiment = shelf.from_file(file)
+        experiment = experiment_from_file(file)
     options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
     _run((experiment,), out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)

@@ -28,15 +28,14 @@ from poise.auditing.inputs.texts import with_sentences
 from poise.auditing.result import Audit
 from poise.auditing.statistics.numbers import number_names
 from poise.checks import install
-from poise.cli.options import describe_os_error, device_of, print_to_stderr
+from poise.cli.options import describe_os_error, device_of, exit_on_ctrl_c, print_to_stderr
 from poise.cli.progress import announced, counting
-from poise.cli.stopping import INTERRUPTED, exit_on_ctrl_c
-from poise.errors import AuditError, RecordError
+from poise.errors import INTERRUPTED, AuditError, RecordError
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
 from poise.inputs.examples import is_text, read_lines
 from poise.inputs.models import describe_exception, is_from_user_code, with_options
-from poise.io.files import is_part, require_writable, sweep
+from poise.io.files import is_part, remove_parts, require_writable
 from poise.reporting.audit_page import load_audit
 
 
@@ -162,7 +161,7 @@ def _save(audits: Sequence[Audit], request: AuditRequest) -> tuple[Audit | Compa
 
 def _require_free_folder(out: Path, models: int) -> None:
     """Raise AuditError unless the folder is new, empty, or contains an audit of the same kind, finished or not."""
-    sweep(out)
+    remove_parts(out)
     if not out.exists() or (out.is_dir() and all(map(is_part, out.iterdir()))):
         return
     one, two = ("audit.json",), ("comparison.json", "1/audit.json")

@@ -28,13 +28,13 @@ from poise.corruptions.write import (
     device_for,
     load_fitting,
     picture_files,
-    require_images,
+    require_bytes,
     require_outside,
     write_arrays,
     write_pictures,
 )
 from poise.data.sets.cache import load, map_npy
-from poise.io.files import new_file, sweep
+from poise.io.files import new_file, remove_parts
 
 SETS = ("cifar10", "cifar100")
 _FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
@@ -143,7 +143,7 @@ def _write(request: CorruptRequest, out: Path, making: Making, device: torch.dev
 def _draw(request: CorruptRequest, sheet: Path, making: Making, device: torch.device) -> None:
     pixels = one_image(request.source, request.image, making, request.resize)
     picture = contact_sheet(pixels, making, request.image, max(1, 96 // max(pixels.shape[:2])), device)
-    sweep(sheet.parent)
+    remove_parts(sheet.parent)
     with new_file(sheet, within=sheet.parent) as stream:
         picture.save(stream, _FORMATS[sheet.suffix.lower()])
     facts = {"sheet": str(sheet), "width": picture.width, "height": picture.height, **asdict(making)}
@@ -170,7 +170,7 @@ def arrays(source: str, labels: Path | None = None) -> tuple[np.ndarray, np.ndar
     if source in SETS:
         return load(source, "test_x"), load(source, "test_y")
     images = _npy(Path(source))
-    require_images(images)
+    require_bytes(images)
     return images, None if labels is None else _npy(labels)
 
 

@@ -126,18 +126,18 @@ def _parse_values(values: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _find_sweep(what: str, name: str | None, length: Any) -> tuple[str, Any]:
-    from poise.recipes import shelf
+    from poise.recipes.index import find_sweep, sweep_from_file
 
     file = Path(what)
     with usage():
         if file.suffix != ".py":
-            return shelf.find_sweep(what, name, length)
+            return find_sweep(what, name, length)
         if length != "full":
             raise ValueError(f"--{length} works only with the names of `poise list`")
         if not file.is_file():
             raise ValueError(f"{file} is not a file")
         require_folder_name("a sweep", name or file.stem)
-        return name or file.stem, shelf.sweep_from_file(file)
+        return name or file.stem, sweep_from_file(file)
 
 
 def _run_search(

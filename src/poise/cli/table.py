@@ -45,11 +45,11 @@ def table(
         raise typer.BadParameter(f"--json and --format {format} are two formats: choose one")
     with failures():
         from poise.errors import RecordError
-        from poise.records.schema import load
+        from poise.records.schema import load_results
         from poise.reporting.formats import FORMATS, text
         from poise.reporting.tables import tables_of
 
-        tables = [table for results in load(folder) for table in tables_of(results)]
+        tables = [table for results in load_results(folder) for table in tables_of(results)]
         if not any(cell.ours for table in tables for row in table.rows for cell in row.cells):
             raise RecordError(f"{folder} has no tested runs. Runs of a sweep are not tested: see its sweep.html")
         if out is not None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from poise.checks import require_choice
 from poise.corruptions.draws import Deterministic, Random
-from poise.corruptions.pixels import as_bytes, divided, gather, reflect, smoothing_matrix, symmetric, unit
+from poise.corruptions.pixels import as_bytes, divided, gather_pixels, reflect, smoothing_matrix, symmetric, unit
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _warp(x: Tensor, moved: Tensor) -> Tensor:
     result = torch.zeros_like(x)
     for below, vertical in ((0, 1 - down), (1, down)):
         for beside, horizontal in ((0, 1 - right), (1, right)):
-            taken = gather(x, reflect(rows + below, height), reflect(columns + beside, width))
+            taken = gather_pixels(x, reflect(rows + below, height), reflect(columns + beside, width))
             result += taken.mul_((vertical * horizontal)[:, None])
     return result
 
@@ -227,7 +227,7 @@ def _displace(x: Tensor, down: Tensor, right: Tensor, scipy: str) -> Tensor:
     for below, vertical in ((0, 1 - (row - top)), (1, row - top)):
         rows = border(top.long() + below, height)
         for beside, horizontal in ((0, 1 - (column - left)), (1, column - left)):
-            taken = gather(x, rows, border(left.long() + beside, width)).double()
+            taken = gather_pixels(x, rows, border(left.long() + beside, width)).double()
             result += taken.mul_((vertical * horizontal)[:, None])
     return result.to(x.dtype)
 

@@ -53,7 +53,7 @@ def reflect(index: Tensor, size: int) -> Tensor:
     return torch.minimum(index, period - index)
 
 
-def gather(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+def gather_pixels(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """images[b, :, rows[b, h, w], columns[b, h, w]]: one map per image [B, C, H, W]."""
     size, channels, _, width = images.shape
     place = (rows * width + columns).view(size, 1, -1).expand(-1, channels, -1)

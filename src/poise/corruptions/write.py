@@ -29,7 +29,7 @@ from PIL import Image, ImageDraw
 
 from poise.corruptions.corrupt import Making
 from poise.io.decoding import as_rgb, open_picture
-from poise.io.files import is_part, new_file, regular, sweep
+from poise.io.files import is_part, new_file, regular, remove_parts
 
 Progress = Callable[[str, int, int], None]
 _MANIFEST = "corruption.json"
@@ -37,10 +37,6 @@ _MANIFEST = "corruption.json"
 
 class OutputError(Exception):
     """The output folder cannot be used."""
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """Show no progress."""
 
 
 def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
@@ -56,7 +52,7 @@ def claim(out: Path, making: Making, source: dict[str, Any]) -> None:
     elif out.exists() and (not out.is_dir() or not all(map(is_part, out.iterdir()))):
         raise OutputError(f"{out} contains other files: choose an empty or a new folder")
     out.mkdir(parents=True, exist_ok=True)
-    sweep(out)
+    remove_parts(out)
     if not manifest.exists():
         with new_file(manifest, within=out) as stream:
             stream.write(json.dumps(facts, indent=1).encode())
@@ -105,14 +101,14 @@ def write_arrays(
     out: Path,
     making: Making,
     device: torch.device | str = "cpu",
-    progress: Progress = silent,
+    progress: Progress = lambda what, done, total: None,
 ) -> None:
     """Write [S * N, H, W, 3] for each corruption. Existing files are kept, so that a killed run can be continued.
 
     images  uint8 [N, H, W, 3]; image i draws the numbers of index i.
     labels  whole numbers [N], 0 or more, or None; written as uint8 or int64, repeated for each severity.
     """
-    require_images(images)
+    require_bytes(images)
     making.require_size(*images.shape[1:3])
     small = None if labels is None else _small(labels, len(images))
     claim(out, making, {"images": _digest(images), "shape": list(images.shape), "labels": _digest(small)})
@@ -130,7 +126,7 @@ def write_arrays(
             np.save(stream, np.tile(small, len(making.severities)))
 
 
-def require_images(images: np.ndarray) -> None:
+def require_bytes(images: np.ndarray) -> None:
     """ValueError unless the array contains images with channels last."""
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
         raise ValueError(f"images must be uint8 [N, H, W, 3], got {images.dtype} {list(images.shape)}")
@@ -251,7 +247,7 @@ def write_pictures(
     making: Making,
     resize: bool = True,
     device: torch.device | str = "cpu",
-    progress: Progress = silent,
+    progress: Progress = lambda what, done, total: None,
 ) -> dict[str, str]:
     """Corrupt a picture, or every picture below a folder; returns {path: reason} for skipped pictures.
 

@@ -83,7 +83,7 @@ def load_network(
     return replace(found, model=model.eval(), note=precision_note(found.model))
 
 
-def load_model(
+def open_model(
     source: str, *, weights: Path | None, network: str | None, head: str | None, normalize: str | None, trust: bool
 ) -> Loaded:
     """Load the model that an argument of the command names; AuditError lists the valid forms."""

@@ -49,7 +49,7 @@ def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
         if within is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         else:
-            sweep(path.parent)
+            remove_parts(path.parent)
         part, stream = _open(within or path.parent)
         with stream:
             yield stream
@@ -89,16 +89,16 @@ def _is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def together(home: Path, last: str) -> Iterator[Path]:
+def new_files(home: Path, last: str) -> Iterator[Path]:
     """Yield a folder for a set of files. When the block ends, they move to `home`, the file `last` after all others.
 
     If a file cannot be written, none of them moves and `home` is unchanged. If the process is killed between two moves,
-    the next `sweep` completes them. An OSError names the file by its path in `home`.
+    the next `remove_parts` completes them. An OSError names the file by its path in `home`.
     """
     missing = _missing(home)
     try:
         home.mkdir(parents=True, exist_ok=True)
-        sweep(home)
+        remove_parts(home)
         with _part_of(home) as part:
             stage = part / "stage"
             stage.mkdir()
@@ -191,7 +191,7 @@ def _remove_empty(folders: list[Path]) -> None:
             each.rmdir()
 
 
-def sweep(folder: Path) -> None:
+def remove_parts(folder: Path) -> None:
     """Remove the parts of dead processes; first complete the move of a complete set."""
     with suppress(OSError):
         for part in list(folder.glob(".poise-*.part")):

@@ -113,74 +113,74 @@ class Named:
     shape: Any
 
 
-def number(value: Any) -> str:
+def _number(value: Any) -> str:
     return "" if _is_number(value) and abs(value) <= _MOST else "a number"
 
 
-def number_or_null(value: Any) -> str:
-    return "" if value is None else number(value)
+def _number_or_null(value: Any) -> str:
+    return "" if value is None else _number(value)
 
 
-def share(value: Any) -> str:
+def _share(value: Any) -> str:
     return "" if _is_number(value) and 0 <= value <= 1 else "a number between 0 and 1"
 
 
-def positive(value: Any) -> str:
+def _positive(value: Any) -> str:
     return "" if _is_number(value) and 0 <= value <= _MOST else "a number of 0 or more"
 
 
-def above_zero(value: Any) -> str:
+def _above_zero(value: Any) -> str:
     return "" if _is_number(value) and 0 < value <= _MOST else "a number above 0"
 
 
-def whole(value: Any) -> str:
+def _whole(value: Any) -> str:
     fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
     return "" if fits else "a whole number of 0 or more"
 
 
-def word(value: Any) -> str:
-    return "" if isinstance(value, str) and value and not line(value) else "a word"
+def _word(value: Any) -> str:
+    return "" if isinstance(value, str) and value and not _line(value) else "a word"
 
 
-def line(value: Any) -> str:
+def _line(value: Any) -> str:
     return "" if isinstance(value, str) and not set("\n\r\t") & set(value) else "a text on one line"
 
 
-def switch(value: Any) -> str:
+def _switch(value: Any) -> str:
     return "" if isinstance(value, bool) else "true or false"
 
 
-def text(value: Any) -> str:
+def _text(value: Any) -> str:
     return "" if isinstance(value, str) else "a text"
 
 
-def label(value: Any) -> str:
-    return "" if isinstance(value, str) or not number(value) else "a text or a number"
+def _label(value: Any) -> str:
+    return "" if isinstance(value, str) or not _number(value) else "a text or a number"
 
 
-def pair(value: Any) -> str:
-    fits = isinstance(value, list) and len(value) == 2 and not any(whole(each) for each in value)
+def _pair(value: Any) -> str:
+    fits = isinstance(value, list) and len(value) == 2 and not any(_whole(each) for each in value)
     return "" if fits and value[0] <= value[1] else "a pair of counts, right answers and examples"
 
 
-_LOSSES = Named(number_or_null)
+_LOSSES = Named(_number_or_null)
 _ENTRY = Fields(
     {},
-    {"epoch": whole, "step": whole, "loss": _LOSSES, "measures": _LOSSES}
-    | {"validation": share, "learning_rate": number, "seconds": positive},
+    {"epoch": _whole, "step": _whole, "loss": _LOSSES, "measures": _LOSSES}
+    | {"validation": _share, "learning_rate": _number, "seconds": _positive},
 )
 _RECORD = Fields(
-    {"experiment": word, "method": word, "seed": whole, "recipe": text, "scores": Named(number)},
-    {"classes": Named([pair]), "validation": share, "log": [_ENTRY], "trunk": Named(whole), "seconds": positive}
-    | {"peak_memory": whole, "versions": Named(text), "origins": Named(text), "damaged": Named(text)}
-    | dict.fromkeys(("commit", "version_of_poise", "device", "engine", "started", "finished"), text),
+    {"experiment": _word, "method": _word, "seed": _whole, "recipe": _text, "scores": Named(_number)},
+    {"classes": Named([_pair]), "validation": _share, "log": [_ENTRY], "trunk": Named(_whole), "seconds": _positive}
+    | {"peak_memory": _whole, "versions": Named(_text), "origins": Named(_text), "damaged": Named(_text)}
+    | dict.fromkeys(("commit", "version_of_poise", "device", "engine", "started", "finished"), _text),
 )
-_COLUMN = Fields({"name": word, "of": [word]}, {"classes": [whole], "errors": [above_zero], "worst": switch})
+_COLUMN = Fields({"name": _word, "of": [_word]}, {"classes": [_whole], "errors": [_above_zero], "worst": _switch})
 _EXPERIMENT = Fields(
-    {"name": word, "columns": [_COLUMN], "methods": [word]},
-    {"title": line, "groups": [[word]], "details": Named([_COLUMN]), "overlaps": Named([word])}
-    | {"paper": Named(Named(Fields({"mean": number}, {"std": positive}))), "rare_classes": [whole]}
-    | {"class_names": [label], "frontier": [word], "reference": text, "notice": line},
+    {"name": _word, "columns": [_COLUMN], "methods": [_word]},
+    {"title": _line, "groups": [[_word]], "details": Named([_COLUMN]), "overlaps": Named([_word])}
+    | {"paper": Named(Named(Fields({"mean": _number}, {"std": _positive}))), "rare_classes": [_whole]}
+    | {"class_names": [_label], "frontier": [_word], "reference": _text, "notice": _line},
 )
 
 
@@ -221,7 +221,7 @@ def read_experiment(path: Path) -> StoredExperiment:
     return _experiment(content)
 
 
-def load(folder: Path) -> list[Results]:
+def load_results(folder: Path) -> list[Results]:
     """All experiments in or below a folder that have finished runs."""
     homes = _homes(folder)
     if not homes and not folder.is_dir():
@@ -396,7 +396,7 @@ def _contradiction(scores: Mapping[str, float], classes: Mapping[str, Counts]) -
         if name not in scores:
             return f"'classes' count {name!r}, which has no score"
     for name, score in scores.items():
-        if corruption_of(name) and share(score):
+        if corruption_of(name) and _share(score):
             return f"score {name!r} is {score!r}, not a number between 0 and 1"
     return ""
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from poise.errors import RecordError
 from poise.io.documents import read_json, require
-from poise.io.files import is_mixed, regular, sweep
+from poise.io.files import is_mixed, regular, remove_parts
 from poise.reporting.figures.audits import (
     SENSITIVE,
     USEFUL,
@@ -47,7 +47,7 @@ class Audited:
 def load_audit(folder: Path) -> Audited:
     """Read the audit in a folder; RecordError if a file is missing or damaged."""
     for home in (folder, folder.parent):  # of one, and of a comparison
-        sweep(home)
+        remove_parts(home)
         if is_mixed(home):
             raise RecordError(f"{home} holds files of two audits: its process was killed, so run that audit again")
     path = folder / "audit.json"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from poise.reporting.tables import MAIN, Grid, Mark, Row, Table, differences_grid, main_grid
+from poise.reporting.tables import MAIN, CellGrid, Mark, Row, Table, differences_grid, main_grid
 
 _GAP = "  "
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
@@ -38,7 +38,7 @@ def _table(table: Table, width: int | None, escapes: bool) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _blocks(grid: Grid, fixed: int, width: int | None, escapes: bool) -> list[str]:
+def _blocks(grid: CellGrid, fixed: int, width: int | None, escapes: bool) -> list[str]:
     """The grid cut between columns into blocks that fit, each with the first `fixed` columns."""
     sizes = _sizes(grid)
     spans = [_span(grid, number, sizes) for number in range(len(grid.head))]
@@ -54,7 +54,7 @@ def _blocks(grid: Grid, fixed: int, width: int | None, escapes: bool) -> list[st
     return [_block(grid, [*range(fixed), *piece], sizes, escapes) for piece in pieces]
 
 
-def _block(grid: Grid, numbers: list[int], sizes: list[int], escapes: bool) -> str:
+def _block(grid: CellGrid, numbers: list[int], sizes: list[int], escapes: bool) -> str:
     head = _GAP.join(_padded(Mark(grid.head[n][0]), _span(grid, n, sizes), False) for n in numbers)
     places = [place for n in numbers for place in _places(grid, n)]
     under = _GAP.join(_padded(Mark(grid.under[place]), sizes[place], False) for place in places)
@@ -66,18 +66,18 @@ def _block(grid: Grid, numbers: list[int], sizes: list[int], escapes: bool) -> s
     return "\n".join(line for line in lines if line)
 
 
-def _places(grid: Grid, number: int) -> range:
+def _places(grid: CellGrid, number: int) -> range:
     """The columns below a name of the head."""
     start = sum(width for _, width in grid.head[:number])
     return range(start, start + grid.head[number][1])
 
 
-def _span(grid: Grid, number: int, sizes: list[int]) -> int:
+def _span(grid: CellGrid, number: int, sizes: list[int]) -> int:
     places = _places(grid, number)
     return sum(sizes[place] for place in places) + len(_GAP) * (len(places) - 1)
 
 
-def _sizes(grid: Grid) -> list[int]:
+def _sizes(grid: CellGrid) -> list[int]:
     """The width of each column; a name above two columns may be wider than both."""
     sizes = [max([len(name), *(len(_star(row[n])) for row in grid.rows)]) for n, name in enumerate(grid.under)]
     for number, (name, _) in enumerate(grid.head):
@@ -153,7 +153,7 @@ def _markdown(table: Table) -> str:
     return "\n\n".join(parts)
 
 
-def _markdown_grid(grid: Grid) -> str:
+def _markdown_grid(grid: CellGrid) -> str:
     head = [_cell(name) for name in grid.flat_head()]
     rows = [[f"**{_cell(mark.text)}**" if mark.bold else _cell(mark.text) for mark in row] for row in grid.rows]
     rule = ["---", *["---:"] * (len(head) - 1)]
@@ -175,7 +175,7 @@ def _latex(table: Table) -> str:
     return "\n".join([*lines, rf"\caption{{{caption}}}", r"\end{table}"])
 
 
-def _latex_grid(grid: Grid) -> str:
+def _latex_grid(grid: CellGrid) -> str:
     spans = [rf"\multicolumn{{{width}}}{{c}}{{{_tex(name)}}}" for name, width in grid.head]
     lines = [rf"\begin{{tabular}}{{@{{}}l{'r' * (len(grid.under) - 1)}@{{}}}}", r"\toprule"]
     under = [f"{' & '.join(map(_tex, grid.under))} \\\\"] if any(grid.under) else []

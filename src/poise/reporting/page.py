@@ -164,7 +164,7 @@ def _stacked(row: Sequence[Mark]) -> list[Cell]:
 
 def _effects(table: Table, order: Sequence[str]) -> list[Figures]:
     """Differences from the first method of each group, with their intervals."""
-    drawn = [figure for place in range(len(table.columns)) if (figure := plots.differences(table, place, order))]
+    drawn = [figure for place in range(len(table.columns)) if (figure := plots.difference_plot(table, place, order))]
     grid = differences_grid(table)
     sheet = Sheet([name for name, _ in grid.head], [[mark.text for mark in row] for row in grid.rows], grid.rules)
     note = "Dots: mean difference over common seeds; bars: 95 % interval, uncorrected; filled: significant."

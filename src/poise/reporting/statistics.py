@@ -40,7 +40,7 @@ class Difference:
 
     low, high  its 95 % interval; None with one seed, or if the difference is the same for all seeds.
     p          of the two-sided paired t test; None if it is not defined.
-    holm       Holm-corrected p over the columns of the row, from `corrected`.
+    holm       Holm-corrected p over the columns of the row, from `holm_corrected`.
     """
 
     mean: float
@@ -55,7 +55,7 @@ class Difference:
         return self.holm is not None and self.holm < LEVEL
 
 
-def summary(values: Sequence[float]) -> Summary:
+def summarize(values: Sequence[float]) -> Summary:
     """Summarize one number per seed."""
     array = np.asarray(values, dtype=float)
     return Summary(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else None, len(array))
@@ -89,7 +89,7 @@ def welch(one: Summary, other: Summary) -> Difference:
     return Difference(mean, seeds, mean - reach, mean + reach, p=2 * float(stdtr(freedom, -abs(mean) / error)))
 
 
-def corrected(row: Sequence[Difference | None]) -> list[Difference | None]:
+def holm_corrected(row: Sequence[Difference | None]) -> list[Difference | None]:
     """The differences of a table's row with Holm's correction over its columns."""
     values = holm([cell.p if cell else None for cell in row])
     return [replace(cell, holm=value) if cell else None for cell, value in zip(row, values, strict=True)]
@@ -131,7 +131,7 @@ def arrow(difference: Difference | None) -> str:
     return "↑" if difference.mean > 0 else "↓"
 
 
-def interval(difference: Difference | None) -> str:
+def interval_text(difference: Difference | None) -> str:
     """`+.2261 [+.1523, +.2999] p=.0004`, or less if there are too few seeds."""
     if difference is None:
         return DASH

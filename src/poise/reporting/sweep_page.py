@@ -28,7 +28,7 @@ from poise.reporting.figures.svg import (
     words,
 )
 from poise.reporting.render import Sheet, render
-from poise.reporting.statistics import Summary, number, spread, summary
+from poise.reporting.statistics import Summary, number, spread, summarize
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Trial:
 
     @property
     def summary(self) -> Summary:
-        return summary(list(self.scores.values()))
+        return summarize(list(self.scores.values()))
 
 
 @dataclass(frozen=True)

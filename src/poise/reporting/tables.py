@@ -17,7 +17,16 @@ from poise.corruptions.protocols import CORRUPTIONS
 from poise.records.columns import Column, corruption_error, seen_and_unseen
 from poise.records.schema import Published, Results
 from poise.reporting.captions import caption_of, listed, notes_of
-from poise.reporting.statistics import Difference, Summary, arrow, corrected, interval, paired, spread, summary
+from poise.reporting.statistics import (
+    Difference,
+    Summary,
+    arrow,
+    holm_corrected,
+    interval_text,
+    paired,
+    spread,
+    summarize,
+)
 
 MAIN = "main"  # the name of an experiment's main table; its caption applies to the others too
 Seeds = Mapping[int, float]  # seed → value
@@ -103,18 +112,18 @@ def _row(results: Results, method: str, columns: Sequence[Column]) -> Row:
     group = _group(results, method)
     members = results.experiment.groups[group] if group is not None else (method,)
     against = members[0] if members[0] != method else None
-    ours = [values_of(results, method, column) for column in columns]
-    gaps = compare(results, method, against, columns) if against else [None] * len(columns)
+    ours = [scores_by_seed(results, method, column) for column in columns]
+    gaps = compare_methods(results, method, against, columns) if against else [None] * len(columns)
     bold = _bold(results, method, members, columns)
     paper = results.experiment.paper.get(method, {})
     cells = [
-        TableCell(summary(list(values.values())) if values else None, paper.get(column.name), gap, strong)
+        TableCell(summarize(list(values.values())) if values else None, paper.get(column.name), gap, strong)
         for column, values, gap, strong in zip(columns, ours, gaps, bold, strict=True)
     ]
     return Row(method, group, against, tuple(results.runs.get(method, {})), tuple(cells))
 
 
-def values_of(results: Results, method: str, column: Column) -> Seeds:
+def scores_by_seed(results: Results, method: str, column: Column) -> Seeds:
     """A method's numbers in a column, by seed."""
     found = {seed: column.value(run.scores, run.classes) for seed, run in results.runs.get(method, {}).items()}
     return {seed: value for seed, value in found.items() if value is not None}
@@ -128,15 +137,15 @@ def _bold(results: Results, method: str, members: Sequence[str], columns: Sequen
 
 def _wins(results: Results, method: str, other: str, columns: Sequence[Column]) -> list[bool]:
     """Per column, whether the method is significantly better than the other."""
-    gaps = compare(results, method, other, columns)
+    gaps = compare_methods(results, method, other, columns)
     signs = [-1 if column.lower_is_better else 1 for column in columns]
     return [bool(gap and gap.significant and sign * gap.mean > 0) for gap, sign in zip(gaps, signs, strict=True)]
 
 
-def compare(results: Results, method: str, other: str, columns: Sequence[Column]) -> list[Difference | None]:
+def compare_methods(results: Results, method: str, other: str, columns: Sequence[Column]) -> list[Difference | None]:
     """A method minus another per column, with Holm's correction over the columns."""
-    return corrected(
-        [paired(values_of(results, method, column), values_of(results, other, column)) for column in columns]
+    return holm_corrected(
+        [paired(scores_by_seed(results, method, column), scores_by_seed(results, other, column)) for column in columns]
     )
 
 
@@ -155,7 +164,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Grid:
+class CellGrid:
     """Names of the head with their widths, names below them, rows of marks, and the rows with a rule above them."""
 
     head: list[tuple[str, int]]
@@ -169,24 +178,24 @@ class Grid:
         return [name or below for name, below in zip(above, self.under, strict=True)]
 
 
-def main_grid(table: Table) -> Grid:
+def main_grid(table: Table) -> CellGrid:
     """Method and seeds, then per column our number and, if the paper has numbers there, the paper's."""
     shown = [any(row.cells[place].paper for row in table.rows) for place in range(len(table.columns))]
     head = [("", 1), ("", 1)] + [(_name(table, place), 1 + paper) for place, paper in enumerate(shown)]
     under = ["method", "seeds"] + [word for paper in shown for word in (["ours", "paper"] if paper else ["ours"])]
     rows = [_marks(row, shown) for row in table.rows]
-    return Grid(head, under, rows, _rules(list(table.rows)))
+    return CellGrid(head, under, rows, _rules(list(table.rows)))
 
 
-def differences_grid(table: Table) -> Grid:
+def differences_grid(table: Table) -> CellGrid:
     """The difference of each method from the first of its group, per column."""
     rows = [row for row in table.rows if row.against and any(cell.difference for cell in row.cells)]
     head = [("difference", 1)] + [(_name(table, place), 1) for place in range(len(table.columns))]
     marks = [
-        [Mark(f"{row.method} − {row.against}"), *(Mark(interval(cell.difference)) for cell in row.cells)]  # noqa: RUF001
+        [Mark(f"{row.method} − {row.against}"), *(Mark(interval_text(cell.difference)) for cell in row.cells)]  # noqa: RUF001
         for row in rows
     ]
-    return Grid(head, [""] * len(head), marks, _rules(rows))
+    return CellGrid(head, [""] * len(head), marks, _rules(rows))
 
 
 def _name(table: Table, place: int) -> str:

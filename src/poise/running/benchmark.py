@@ -32,7 +32,7 @@ from poise.objectives.fcl import FCL
 from poise.objectives.objective import XE
 from poise.schedules import Constant
 from poise.training.engine import Engine, compiled, compiles
-from poise.training.fleet import FleetLoader, together
+from poise.training.fleet import FleetLoader, fleet_objective
 from poise.training.plan import SGD, Adam, Plan, in_layout
 
 
@@ -83,7 +83,7 @@ CASES = {
 }
 
 
-def measure(case: Case, device: torch.device, epochs: int, share: float = 1.0) -> Iterator[Timing]:
+def time_epochs(case: Case, device: torch.device, epochs: int, share: float = 1.0) -> Iterator[Timing]:
     """Yield each timing as it is measured. `share` is the fraction of the images to use, for slow machines."""
     count = int(case.images * share)
     generator = torch.Generator(device).manual_seed(0)
@@ -127,7 +127,7 @@ def _as_fleet(case: Case, device: torch.device, data: DeviceLoader, objective: A
     model = Replicas([case.build() for _ in range(case.fleet)]).to(device)
     loaders = FleetLoader(tuple(replace(data, seed=seed) for seed in range(case.fleet)))
     optimizer = case.plan.optimizer(model.parameters(), device)
-    return Engine(model, together([objective] * case.fleet, device), loaders, optimizer, case.plan).epoch
+    return Engine(model, fleet_objective([objective] * case.fleet, device), loaders, optimizer, case.plan).epoch
 
 
 def _busy(epoch: Callable[[int], object], device: torch.device) -> float | None:

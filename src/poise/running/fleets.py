@@ -34,7 +34,7 @@ from poise.running.judge import Judge
 from poise.running.record import Event, notes
 from poise.running.runner import Runner
 from poise.training.checkpoint import Checkpoint, newest, save, weights_of
-from poise.training.fleet import FleetLoader, FleetObjective, alike, together
+from poise.training.fleet import FleetLoader, FleetObjective, fleet_key, fleet_objective
 from poise.training.loop import Fit, Now, fit
 
 FLEET = "fleet.json"
@@ -102,7 +102,7 @@ def _groups(everyone: Sequence[Member], most: int) -> list[list[Member]]:
     """Groups of runs that can be trained as one fleet."""
     alikes: dict[str, list[Member]] = {}
     for member in everyone:
-        alikes.setdefault(repr(member.method.augment) + alike(member.method.objective), []).append(member)
+        alikes.setdefault(repr(member.method.augment) + fleet_key(member.method.objective), []).append(member)
     return [runs[start : start + most] for runs in alikes.values() for start in range(0, len(runs), most)]
 
 
@@ -245,7 +245,7 @@ def _as_one(
     networks: Sequence[nn.Module], fleet: Sequence[Member], device: torch.device
 ) -> tuple[Replicas, FleetObjective]:
     try:
-        return Replicas(networks).to(device), together([member.method.objective for member in fleet], device)
+        return Replicas(networks).to(device), fleet_objective([member.method.objective for member in fleet], device)
     except ValueError as error:
         raise TrainingError(f"{error}: run the command without --fleet") from None
 

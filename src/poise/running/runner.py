@@ -6,9 +6,8 @@ Finished runs are skipped, interrupted runs continue from their last checkpoint.
     <out>/<experiment>/<method>/seed-03/record.json      a finished run
     <out>/models/<digest>/seed-03/                       a training that several runs share
 
-Methods with the same augmentation and loss train alike until their contrast switches on. That trunk is trained once per
-seed, and each method branches from its checkpoint; the record has the length of the trunk. Experiments whose tasks have
-the same `training` share whole models: the second experiment only tests them.
+Methods share their first epochs (see beginnings.py); the record has their number. Experiments whose tasks have the same
+`training` share whole models: the second experiment only tests them.
 
 `run_together` runs several experiments in one process, each method in all of them before the next method. So a trained
 model is tested by all experiments at once, and what was compiled and loaded is used by all. Runs that need a training
@@ -25,7 +24,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +34,13 @@ from poise.data.loading.resident import Loader
 from poise.distributed import rank, share
 from poise.errors import NotFinite, OutOfTime, RecordError, TrainingError
 from poise.io.documents import is_there, write_proved
-from poise.io.files import Busy, held, require_lock, sweep
-from poise.objectives.objective import XE, weight_of
+from poise.io.files import Busy, held, remove_parts, require_lock
 from poise.records.schema import EXPERIMENT, Record, fault_of_record, record_at
+from poise.running.beginnings import beginning, quiet, quiet_epochs, shared_folder, trunk_lengths
 from poise.running.experiment import Experiment, Method
 from poise.running.judge import FILE as TESTED
 from poise.running.judge import Judge, loader
 from poise.running.record import RECIPE, Event, Listener, can_get_weights, keep_weights, notes, record_of, refuse_mixing
-from poise.schedules import as_schedule
 from poise.training.checkpoint import Checkpoint, has_checkpoint, newest
 from poise.training.loop import Fit, fit
 from poise.training.plan import in_layout
@@ -351,59 +348,4 @@ def _tidy(run: Path) -> None:
     """Remove the files of a process that was killed after it had written the record."""
     with suppress(OSError):
         (run / TESTED).unlink(missing_ok=True)
-    sweep(run)
-
-
-def trunk_lengths(experiment: Experiment, images: int) -> dict[str, list[int]]:
-    """For each method, the epochs at which methods branch off the trunk that they share with it, in ascending order.
-
-    A method branches off where it switches on, or where the last method that shares its beginning does. Each part of a
-    trunk continues the previous one, so any two methods share all common epochs, in whatever order they are trained.
-    """
-    quiet_for = {each.name: quiet_epochs(experiment, each, images) for each in experiment.methods}
-    lengths = {}
-    for method in experiment.methods:
-        alike = [each.name for each in experiment.methods if beginning(each) == beginning(method)]
-        leaves = {
-            name: min(quiet_for[name], max((quiet_for[other] for other in alike if other != name), default=0))
-            for name in alike
-        }
-        lengths[method.name] = sorted({epochs for epochs in leaves.values() if 0 < epochs <= leaves[method.name]})
-    return lengths
-
-
-def shared_folder(store: Path, experiment: Experiment, decides: Any, seed: int) -> Path:
-    """The folder for trainings with the same task, network, plan and seed, and the same `decides`.
-
-    decides  what else determines the weights, such as the objective and the augmentation; hashed by its repr.
-    """
-    data = getattr(experiment.task, "training", experiment.task)
-    digest = sha256(repr((data, experiment.network, experiment.plan, decides)).encode()).hexdigest()[:12]
-    return store / digest / f"seed-{seed:02d}"
-
-
-def quiet_epochs(experiment: Experiment, method: Method, images: int) -> int:
-    """The number of complete epochs before a method switches on."""
-    steps = images // experiment.plan.batch_size
-    return quiet_steps(method.objective, experiment.plan.epochs * steps) // steps
-
-
-def quiet_steps(objective: Any, total: int) -> int:
-    """The number of steps, from the first on, in which an objective equals its quiet form."""
-    if objective == quiet(objective):
-        return total
-    schedule = as_schedule(weight_of(objective))
-    return next((step for step in range(total) if schedule(step) != 0), total)
-
-
-def beginning(method: Method) -> tuple[Any, Any]:
-    """What determines the first epochs of a method: its augmentation, and its objective while the weight is 0."""
-    return method.augment, quiet(method.objective)
-
-
-def quiet(objective: Any) -> Any:
-    """The form of an objective while its weight is 0: XE, or XE inside its wrapper."""
-    inner = getattr(objective, "objective", None)
-    if inner is not None:
-        return replace(objective, objective=quiet(inner))
-    return XE(objective.loss) if hasattr(objective, "loss") else XE()
+    remove_parts(run)

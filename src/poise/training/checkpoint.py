@@ -31,7 +31,7 @@ from poise.data.loading.resident import Loader
 from poise.distributed import rank, share, union, world_size
 from poise.errors import NotFinite, TrainingError, out_of_time
 from poise.io.documents import is_proved, with_checksum
-from poise.io.files import new_file, regular, sweep
+from poise.io.files import new_file, regular, remove_parts
 from poise.training.average import Average
 from poise.training.engine import Engine
 
@@ -60,7 +60,7 @@ def save(
     optimizer  None saves final weights only, from which training cannot continue.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    sweep(folder)  # remove what a killed run left unfinished
+    remove_parts(folder)  # remove what a killed run left unfinished
     path = folder / (
         f"checkpoint-{epoch + 1:04d}-{batch:06d}.safetensors" if batch else f"checkpoint-{epoch:04d}.safetensors"
     )

@@ -93,7 +93,7 @@ class FleetObjective:
         return Loss(loss.total.expand(len(self.peaks)).sum(), {"xe": own, **parts}, loss.logits)
 
 
-def together(objectives: Sequence[Objective], device: torch.device) -> FleetObjective:
+def fleet_objective(objectives: Sequence[Objective], device: torch.device) -> FleetObjective:
     """One objective for all replicas; ValueError if they differ in more than the peak of a Ramp."""
     first: Any = objectives[0]
     if hasattr(first, "objective"):
@@ -101,7 +101,7 @@ def together(objectives: Sequence[Objective], device: torch.device) -> FleetObje
     weights = [getattr(objective, "weight", Ramp(1.0)) for objective in objectives]
     peaks = [weight.peak if isinstance(weight, Ramp) else 1.0 for weight in weights]
     shape = replace(weights[0], peak=1.0) if isinstance(weights[0], Ramp) else weights[0]
-    if len({alike(objective) for objective in objectives}) > 1:
+    if len({fleet_key(objective) for objective in objectives}) > 1:
         raise ValueError("a fleet needs objectives that differ in the peak of a Ramp only")
     if getattr(first, "statistics", None) == "moving" and not all(peaks) and any(peaks):
         raise ValueError(
@@ -116,7 +116,7 @@ def together(objectives: Sequence[Objective], device: torch.device) -> FleetObje
     return FleetObjective(first, shape, torch.tensor(peaks, device=device))
 
 
-def alike(objective: Any) -> str:
+def fleet_key(objective: Any) -> str:
     """A key that is equal for objectives that fit in one fleet: the repr, without the peak of lambda of a contrast."""
     weight = getattr(objective, "weight", None)
     if hasattr(objective, "contrast") and isinstance(weight, Ramp):

@@ -30,7 +30,7 @@ from poise.inputs.examples import (
     sample_size,
 )
 from poise.inputs.images import open_pictures
-from poise.inputs.models import Loaded, load_model, normalization, with_options
+from poise.inputs.models import Loaded, normalization, open_model, with_options
 from poise.tokens import Tokens, shape_of
 
 LENGTH = 128  # most tokens of a sentence
@@ -121,8 +121,8 @@ def load_requested(request: AuditRequest, number: int) -> AuditedModel:
     weights = request.weights[number] if request.weights else None
     normalize = None if is_text(request.data) else request.normalize
     options: dict[str, Any] = {"network": request.network, "normalize": normalize, "trust": request.trust}
-    loaded = load_model(request.models[number], weights=weights, head=request.head, **options)
-    reference = None if request.reference is None else load_model(request.reference, weights=None, head=None, **options)
+    loaded = open_model(request.models[number], weights=weights, head=request.head, **options)
+    reference = None if request.reference is None else open_model(request.reference, weights=None, head=None, **options)
     same_name = len(request.models) == 2 and (weights is not None or request.models[0] == request.models[1])
     return AuditedModel(
         replace(loaded, name=f"{loaded.name} {weights.stem if weights else number + 1}") if same_name else loaded,

@@ -5,7 +5,7 @@ Slices are classes, the rare classes, and each value of a column.
     drop         of paired right answers, n of which are lost and m won: with p = (n + 1) / (N + 2) and
                  q = (m + 1) / (N + 2), p - q +- 1.96 sqrt((p + q - (p - q)^2) / (N + 2)) (Bonett and Price 2012)
     mean         percentile bootstrap over examples, the same resamples for every number of an audit
-    share        Wilson's interval for right or wrong, which does not collapse if all are right
+    proportion   Wilson's interval for right or wrong, which does not collapse if all are right
     calibration  ECE = sum over bins of | mean over all examples of (right - confidence) in the bin |. Its value and its
                  resamples are biased upwards, so the interval is from value - (q - value) to value + (q - mean of the
                  resamples), with q their 97.5 % quantile, within [0, 1]
@@ -142,7 +142,7 @@ def numbers(table: Measurements, making: Making | None, middle: int) -> dict[str
     """All numbers by name; those of perturbation are for the middle strength."""
     rho, reliability = corrected(table.half_correlation, table.halves)
     found = {
-        "accuracy": share(table.right),
+        "accuracy": proportion(table.right),
         "calibration_error": calibration(table.right, table.confidence),
         **answers(table, middle),
         **{f"{side}_output_gain": output_gain(table, side, middle) for side in ("near", "far")},
@@ -163,10 +163,12 @@ def answers(table: Measurements, place: int) -> dict[str, Number]:
     found = {}
     for side in SIDES:
         right = table.right_under(side, place)
-        found[f"{side}_accuracy"] = share(right)
+        found[f"{side}_accuracy"] = proportion(right)
         found[f"{side}_accuracy_drop"] = paired_drop(table.right, right)
         found[f"{side}_margin_drop"] = mean(table.margin_drop(side, place))
-        found[f"{side}_changed"] = share((getattr(table, f"{side}_answer")[:, place] != table.predicted).astype(float))
+        found[f"{side}_changed"] = proportion(
+            (getattr(table, f"{side}_answer")[:, place] != table.predicted).astype(float)
+        )
     return found
 
 
@@ -241,7 +243,7 @@ def corruption_cells(table: Measurements, making: Making | None) -> Cells:
     for place, (name, severity) in enumerate(_settings(making) if making else []):
         right, confidence = table.corrupted_right[:, place], table.corrupted_confidence[:, place]
         cells.setdefault(name, {})[str(severity)] = {
-            "accuracy": share(right).as_dict(),
+            "accuracy": proportion(right).as_dict(),
             "calibration_error": calibration(right, confidence).as_dict(),
         }
     return cells
@@ -316,7 +318,7 @@ def _name(label: int, names: Sequence[str]) -> str:
 def _entry(column: str, value: str, inside: np.ndarray, table: Measurements, middle: int) -> dict[str, Any]:
     rho, _ = corrected(table.half_correlation[inside], table.halves[inside])
     numbers = {
-        "accuracy": share(table.right[inside]),
+        "accuracy": proportion(table.right[inside]),
         "rank_correlation": rho,
         "top_overlap": mean(table.top_overlap[inside]),
         "near_gain": mean(table.gain("near", middle)[inside]),
@@ -402,7 +404,7 @@ def mean(values: np.ndarray, seed: int = 0) -> Number:
     return interval(float(known.mean()), resampled(known[:, None], seed)[:, 0], len(known))
 
 
-def share(right: np.ndarray) -> Number:
+def proportion(right: np.ndarray) -> Number:
     """The share of correct examples [N], with Wilson's interval."""
     n = len(right)
     if n == 0:

@@ -33,7 +33,7 @@ def wide(numbers: Tensor) -> Tensor:
     return numbers[:, None, None]
 
 
-def sample(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+def interpolate(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """x [B, C, H, W] at the places (rows, columns) [B, H, W], in x's precision.
 
     The order of the operations decides whether flat regions keep their level after truncation.

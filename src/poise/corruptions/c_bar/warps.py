@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from poise.corruptions.c_bar.places import as_levels, places, sample, shorter, wide
+from poise.corruptions.c_bar.places import as_levels, interpolate, places, shorter, wide
 from poise.corruptions.draws import Random
 from poise.corruptions.pixels import divided, smoothing_matrix, symmetric
 
@@ -52,7 +52,7 @@ class PinchAndTwirl:
         down, across = down * stretch, across * stretch
         rows = (middle + (down * cosine - across * sine)).where(moved, rows)
         columns = (centre + (down * sine + across * cosine)).where(moved, columns)
-        return as_levels(sample(images.float(), rows, columns))
+        return as_levels(interpolate(images.float(), rows, columns))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Ripple:
         for part, wavelength, phase in zip(places(images), wavelengths.unbind(1), phases.unbind(1), strict=True):
             wave = (2 * math.pi * part / wide(wavelength) + wide(phase)).sin()
             moved.append((part + amplitude * wave).expand(shape))
-        return as_levels(sample(images.double(), *moved))
+        return as_levels(interpolate(images.double(), *moved))
 
 
 _INDEX = 4.0  # of refraction
@@ -104,7 +104,7 @@ class CausticRefraction:
         lens = self.lens * shorter(images)
         rows, columns = places(images)
         shift = [(part / normal * turned * lens).round(decimals=3).where(~level, 0)[:, 0] for part in (down, across)]
-        taken = sample(divided(images.float(), 255), rows + shift[0], columns + shift[1])
+        taken = interpolate(divided(images.float(), 255), rows + shift[0], columns + shift[1])
         lit = taken + (-across * self.light).float() + (down * self.light).float()
         return (lit.clamp(0, 1).double() * 255).to(torch.uint8)
 

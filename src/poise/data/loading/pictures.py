@@ -130,10 +130,10 @@ class Damaged:
     reason: str
 
 
-Example: TypeAlias = "tuple[Tensor, int] | Damaged"
+Decoded: TypeAlias = "tuple[Tensor, int] | Damaged"
 
 
-class PictureSet(Dataset[Example]):
+class PictureSet(Dataset[Decoded]):
     """The images of a source, cropped; indexed by (epoch, index).
 
     damaged  {path: reason} of the images that were skipped so far; each is also logged once.
@@ -147,7 +147,7 @@ class PictureSet(Dataset[Example]):
     def __len__(self) -> int:
         return len(self.source)
 
-    def __getitem__(self, place: tuple[int, int]) -> Example:
+    def __getitem__(self, place: tuple[int, int]) -> Decoded:
         """uint8 [3, H, W], channels last in memory, and its label."""
         epoch, index = place
         try:
@@ -394,7 +394,7 @@ def decoded(pictures: PictureSet, chunks: list[list[tuple[int, int]]], workers: 
         return iter(loader)
 
 
-def _chunk(examples: list[Example]) -> Chunk:
+def _chunk(examples: list[Decoded]) -> Chunk:
     """Collate a chunk: the intact examples with their positions in it, and the damaged ones."""
     whole = [(place, each) for place, each in enumerate(examples) if not isinstance(each, Damaged)]
     damaged = [each for each in examples if isinstance(each, Damaged)]

@@ -27,10 +27,9 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from poise.data.sets.archives import limited_members
-from poise.data.sets.folders import PICTURES, PackedListing, imagenet_part
-from poise.data.sets.folders import imagenet as imagenet_folders
+from poise.data.sets.folders import PICTURES, PackedListing, imagenet_folders, imagenet_part
 from poise.errors import DataMismatch, DataNotFound
-from poise.io.files import is_part, new_file, regular, sweep
+from poise.io.files import is_part, new_file, regular, remove_parts
 from poise.random import Stream
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ def write_shards(
 def _claim(out: Path, classes: tuple[str, ...], pictures: int) -> None:
     """Prepare the output folder: it must be empty, or hold an unfinished output of the same call."""
     out.mkdir(parents=True, exist_ok=True)
-    sweep(out)
+    remove_parts(out)
     strange = [path.name for path in out.iterdir() if not is_part(path) and not _is_output(path)]
     begun = read_index(out)
     if strange or (begun is None and any(out.glob("*.tar"))):

@@ -34,7 +34,7 @@ from poise.data.sets.layouts import (
     read_npy,
 )
 from poise.data.sets.sst import require_scores
-from poise.errors import DataMismatch, printable
+from poise.errors import DataMismatch, excerpt
 
 _CIFAR100 = """
 apple, aquarium fish, baby, bear, beaver, bed, bee, beetle, bicycle, bottle, bowl, boy, bridge, bus, butterfly, camel,
@@ -182,7 +182,7 @@ def _require_all(found: list[str], files: Files) -> None:
 
 def _some(files: Files) -> str:
     names = files.names()
-    return f"{len(names)} files ({', '.join(map(printable, names[:4]))}{', …' if len(names) > 4 else ''})"
+    return f"{len(names)} files ({', '.join(map(excerpt, names[:4]))}{', …' if len(names) > 4 else ''})"
 
 
 def _corrupted_cifar(num_classes: int, record: str, md5: str) -> DataSet:

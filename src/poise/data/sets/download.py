@@ -37,7 +37,7 @@ from urllib.parse import urlparse
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
 from poise.data.sets.cache import writing
-from poise.errors import DataError, DataMismatch, DataNotFound, printable
+from poise.errors import DataError, DataMismatch, DataNotFound, excerpt
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,14 @@ def download(
             time.sleep(pause)
     if part.exists() and part.stat().st_size == 0:
         part.unlink()
-    raise DataNotFound(f"{address} cannot be reached: {printable(reason)}")
+    raise DataNotFound(f"{address} cannot be reached: {excerpt(reason)}")
 
 
 def _answer(error: HTTPError) -> str:
     """A server's answer in one line; Python's message about circular redirects has three."""
     if error.code in REDIRECTS:
         return f"{error.code}, too many redirects"
-    return f"{error.code} {printable(error.reason)}"
+    return f"{error.code} {excerpt(error.reason)}"
 
 
 def _asked_pause(error: HTTPError, otherwise: float) -> float:

@@ -86,7 +86,7 @@ def _here(data_set: DataSet | FolderSet, source: Path | None) -> str | None:
 def _store(data_set: DataSet, found: Files, way: str) -> None:
     """Store the set from the first place with the right digests; if there is none, raise the error of the first."""
     failures: list[Exception] = []
-    for place in places(found, data_set.folders):
+    for place in search_places(found, data_set.folders):
         try:
             store(data_set.name, data_set.read(place), way, data_set.digests, data_set.require)
             return
@@ -223,7 +223,7 @@ def _prove_archive(path: Path, md5: str | None) -> None:
         raise DataMismatch(f"{path.name} is not the official archive: expected md5 {md5}, got {got}")
 
 
-def places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
+def search_places(files: Files, own: tuple[str, ...]) -> Iterator[Files]:
     """The places to look for a set in files that may contain several: folders with its usual names, all files, and
     single folders.
 

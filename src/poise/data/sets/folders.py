@@ -105,7 +105,7 @@ def imagenet_part(path: Path, part: Literal["train", "val"]) -> Listing:
     return Listing(classes, tuple((picture, places[labels[picture.stem]]) for picture in pictures))
 
 
-def imagenet(path: Path, num_classes: int = 1000) -> dict[str, int]:
+def imagenet_folders(path: Path, num_classes: int = 1000) -> dict[str, int]:
     """Check that a folder has ImageNet's layout, and return the numbers of classes and images."""
     place = _home(path) / "train"
     train = _classes(_folder(place))

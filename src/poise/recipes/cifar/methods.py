@@ -161,7 +161,7 @@ def xe_gaussian_of(length: Length) -> XEGaussian:
 
 
 def parts(make: Callable[[str, Length], Experiment], *names: str) -> dict[str, tuple[Experiment, ...]]:
-    """{length: one experiment for each data set}, as the shelf expects."""
+    """{length: one experiment for each data set}, as poise.recipes.index expects."""
     return {length.name: tuple(make(name, length) for name in names) for length in LENGTHS}
 
 

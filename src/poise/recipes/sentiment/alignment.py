@@ -50,7 +50,7 @@ def pearson(values: np.ndarray, others: np.ndarray) -> float:
     return float(a @ b) / scale if scale > 0 else 0.0
 
 
-def ranks(values: np.ndarray) -> np.ndarray:
+def _ranks(values: np.ndarray) -> np.ndarray:
     """Ranks starting at 0; equal values share the mean of their ranks."""
     column = values[:, None]
     below: np.ndarray = (column > values).sum(1) + ((column == values).sum(1) - 1) / 2
@@ -65,7 +65,7 @@ def sentence_r(scores: np.ndarray, values: np.ndarray) -> float:
 
 def sentence_rho(scores: np.ndarray, values: np.ndarray) -> float:
     left = is_marked(scores)
-    return pearson(ranks(strength(scores)[left]), ranks(values[left]))
+    return pearson(_ranks(strength(scores)[left]), _ranks(values[left]))
 
 
 def top_three(scores: np.ndarray, values: np.ndarray) -> float:

@@ -52,32 +52,30 @@ class NoisyDigits:
 
     def __call__(self) -> Task:
         parts = self.digits({name: load("mnist", name) for name in ("train_x", "train_y", "test_x", "test_y")})
-        deviation = pixel_deviation(parts["train"].x)
         test, validation = parts["test"], parts["validation"]
+        deviation = cache(lambda: pixel_deviation(parts["train"].x))
 
-        def noisy(uniform: bool, share: float) -> Make:
-            noise = PixelNoise(share=share, uniform=uniform, seed=self.noise_seed)
-            return _once(lambda: Examples(noise(test.x, deviation), test.y))
+        def noisy(digits: Digits, uniform: bool, share: float, seed: int) -> Make:
+            return _once(lambda: Examples(PixelNoise(uniform, share, seed=seed)(digits.x, deviation()), digits.y))
 
-        def validated(uniform: bool) -> Make:
-            noise = PixelNoise(share=self.noise, uniform=uniform, seed=self.noise_seed + 1)
-            return _once(lambda: Examples(noise(validation.x, deviation), validation.y))
+        def tested(uniform: bool, share: float = self.noise) -> Make:
+            return noisy(test, uniform, share, self.noise_seed)
 
         return Task(
             train=_examples(parts["train"]),
             validation=_examples(validation),
             tests={
                 "BAL": lambda _: _examples(test),
-                "BAL+UN": noisy(True, self.noise),
-                "BAL+NUN": noisy(False, self.noise),
-                **{f"UN/{100 * share:g}": noisy(True, share) for share in self.levels},
-                **{f"NUN/{100 * share:g}": noisy(False, share) for share in self.levels},
+                "BAL+UN": tested(True),
+                "BAL+NUN": tested(False),
+                **{f"UN/{100 * share:g}": tested(True, share) for share in self.levels},
+                **{f"NUN/{100 * share:g}": tested(False, share) for share in self.levels},
             },
             num_classes=15,
             validations={
                 "validation": lambda _: _examples(validation),
-                "validation+UN": validated(True),
-                "validation+NUN": validated(False),
+                "validation+UN": noisy(validation, True, self.noise, self.noise_seed + 1),
+                "validation+NUN": noisy(validation, False, self.noise, self.noise_seed + 1),
             },
         )
 

@@ -34,7 +34,7 @@ from poise.reporting.figures.svg import (
     short,
     words,
 )
-from poise.reporting.statistics import interval, number
+from poise.reporting.statistics import interval_text, number
 from poise.reporting.tables import Table, corruption_accuracies
 
 _LETTER = 5.8  # the largest width of a small letter
@@ -72,7 +72,7 @@ def learning_curves(results: Results, measure: str, order: Sequence[str]) -> Mar
     return drawing(204, f"{measure} over epochs of {', '.join(order)}", *parts)
 
 
-def differences(table: Table, column: int, order: Sequence[str]) -> Markup | None:
+def difference_plot(table: Table, column: int, order: Sequence[str]) -> Markup | None:
     """The difference of each method from the first of its group, with its interval; filled if significant."""
     rows = [(row, gap) for row in table.rows if (gap := row.cells[column].difference)]
     if not rows:
@@ -81,7 +81,7 @@ def differences(table: Table, column: int, order: Sequence[str]) -> Markup | Non
     x = scale_of([0.0, *ends], 12, WIDTH - 12)
     labels = [f"{row.method} − {row.against}" for row, _ in rows]  # noqa: RUF001
     fits = all(
-        _LETTER * (len(label) + 1 + len(interval(gap))) < WIDTH - 24
+        _LETTER * (len(label) + 1 + len(interval_text(gap))) < WIDTH - 24
         for label, (_, gap) in zip(labels, rows, strict=True)
     )
     high = 30 if fits else 42  # two lines if a name and its numbers do not fit on one
@@ -89,7 +89,10 @@ def differences(table: Table, column: int, order: Sequence[str]) -> Markup | Non
     parts = [heading(12, table.columns[column].name), line(12, bottom, WIDTH - 12, bottom, "grid")]
     for place, (label, (row, gap)) in enumerate(zip(labels, rows, strict=True)):
         y, name = 18 + high * (place + 1), order.index(row.method) % COLOURS
-        parts += [words(12, y + 21 - high, label, "small"), words(WIDTH - 12, y - 9, interval(gap), "small", "end")]
+        parts += [
+            words(12, y + 21 - high, label, "small"),
+            words(WIDTH - 12, y - 9, interval_text(gap), "small", "end"),
+        ]
         parts.append(line(x(0), y - 6, x(0), y + 8, "axis"))
         if gap.low is not None and gap.high is not None:
             parts.append(line(x(gap.low), y, x(gap.high), y, f"interval s{name}"))

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from poise.records.columns import Column
 from poise.records.schema import Record, Results
 from poise.reporting.figures.svg import WIDTH, Figures, Scale, box, drawing, frame, legend, polyline, scale_of, words
-from poise.reporting.statistics import Difference, corrected, interval, number, paired
+from poise.reporting.statistics import Difference, holm_corrected, interval_text, number, paired
 
 Point = tuple[float, float]
 
@@ -62,7 +62,7 @@ def gaps(frontier: Sequence[Frontier], baseline: str) -> dict[str, Difference]:
     """How much more area each one dominates than the baseline, with Holm's correction over all of them."""
     base = next(each for each in frontier if each.name == baseline).areas
     others = [each for each in frontier if each.name != baseline]
-    differences = corrected([paired(each.areas, base) for each in others])
+    differences = holm_corrected([paired(each.areas, base) for each in others])
     return {each.name: gap for each, gap in zip(others, differences, strict=True) if gap is not None}
 
 
@@ -103,7 +103,7 @@ def _figure(
 ) -> Markup:
     x, y = scales
     area = float(np.mean(list(frontier.areas.values()))) if frontier.areas else float("nan")
-    said = f"area {number(area, 3)}" + (f", {interval(gap)}" if gap else "")
+    said = f"area {number(area, 3)}" + (f", {interval_text(gap)}" if gap else "")
     parts = [*frame(x, y, frontier.name, axes[0].name), words(x.start, 29, said, "small")]
     shown = [(first.name, "mean s0")] if frontier is not first else []
     for name, style in [*shown, (frontier.name, "mean s1")]:

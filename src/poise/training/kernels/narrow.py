@@ -49,7 +49,7 @@ def input_gradient(gradient: Tensor, w: Tensor) -> Tensor:
 @torch.library.custom_op("poise::conv3x3_weight_gradient", mutates_args=(), device_types="cuda")
 def weight_gradient(x: Tensor, gradient: Tensor) -> Tensor:
     """Of w [K, C, 3, 3], in float32."""
-    from poise.training.kernels.narrow_kernels import weight_gradient as summed
+    from poise.training.kernels.narrow_kernels import correlated as summed
 
     with torch.cuda.device(x.device):
         return summed(_channels_last(x), _channels_last(gradient))

@@ -38,8 +38,9 @@ def convolved(x: Tensor, w: Tensor, back: bool = False) -> Tensor:
     return out
 
 
-def weight_gradient(x: Tensor, gradient: Tensor) -> Tensor:
-    """Of w [K, C, 3, 3] in float32; x [N, C, H, W] was read, `gradient` [N, K, H, W] is that of what came out.
+def correlated(x: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of w [K, C, 3, 3] in float32; for the input x [N, C, H, W] and
+    the gradient of the output [N, K, H, W].
 
     Programs add up a share of the tiles each, and their sums are added in one order: the same every time.
     """

@@ -10,7 +10,7 @@ import pytest
 
 CODE = """
 import os, signal, sys, time
-from poise.cli.stopping import termination_as_ctrl_c
+from poise.cli.main import termination_as_ctrl_c
 
 def told():
     return [signal.getsignal(number) == signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGHUP)]
@@ -58,7 +58,7 @@ def test_they_count_as_ctrl_c(how: str, heard: list[str]) -> None:
 
 COMMAND = """
 import os, signal, sys
-from poise.__main__ import main
+from poise.cli.main import main
 
 number = signal.Signals[sys.argv.pop()]
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
