@@ -16,7 +16,8 @@ LIGHT := tests/reporting tests/records tests/cli/test_pack.py tests/cli/test_res
 LIGHT_PACKAGES := "filelock>=4.2" "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "jinja2>=3.1" \
 	"pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100"
 
-.PHONY: test unit fuzz torture check lint types readme network docs reproduce pages clean pythons $(PYTHONS:%=python-%)
+.PHONY: test unit fuzz torture check lint types readme network docs reproduce pages release-check clean
+.PHONY: pythons $(PYTHONS:%=python-%) $(PYTHONS:%=wheel-%)
 
 # One thread in each of the processes: more would only get in each other's way.
 test: export OMP_NUM_THREADS = 1
@@ -83,6 +84,29 @@ reproduce: $(READY)
 	$(BIN)/poise table runs/rare-digits-quick
 	$(BIN)/poise report runs/rare-digits-quick
 
+# What a release has to pass: both files build and are described well, the workflows are valid, the README's blocks run
+# with the wheel alone, and tables and pages are made with other versions of Python.
+release-check: export OMP_NUM_THREADS = 1
+release-check:
+	rm -rf dist .venv-release .venv-wheel
+	$(PYTHON) -m venv .venv-release
+	.venv-release/bin/pip install --quiet build check-jsonschema twine
+	.venv-release/bin/python -m build --outdir dist
+	.venv-release/bin/twine check --strict dist/*
+	.venv-release/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/pip install --quiet --no-compile --constraint constraints.txt "$$(echo dist/*.whl)[experiments]"
+	.venv-wheel/bin/python tests/installed.py blocks
+	.venv-wheel/bin/python tests/installed.py tables
+	$(MAKE) --no-print-directory $(PYTHONS:%=wheel-%)
+
+$(PYTHONS:%=wheel-%): wheel-%:
+	@if [ -z "$(call found,$*)" ]; then echo "python $* is missing: the wheel is not tested with it"; else \
+	rm -rf .venv-wheel-$* && $(call found,$*) -m venv .venv-wheel-$* \
+	&& .venv-wheel-$*/bin/pip install --quiet --no-compile --constraint constraints.txt $(LIGHT_PACKAGES) \
+	&& .venv-wheel-$*/bin/pip install --quiet --no-deps dist/*.whl \
+	&& .venv-wheel-$*/bin/python tests/installed.py tables; fi
+
 # What documents take from the records of results/; the last needs MNIST in the cache, and prints its numbers.
 pages: $(READY)
 	$(BIN)/python -m docs.pages
@@ -90,7 +114,7 @@ pages: $(READY)
 	$(BIN)/python docs/synthetic_mnist.py results
 
 clean:
-	rm -rf .venv $(PYTHONS:%=.venv-%) .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf .venv .venv-release .venv-wheel $(PYTHONS:%=.venv-%) $(PYTHONS:%=.venv-wheel-%) .mypy_cache .ruff_cache .pytest_cache build dist
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

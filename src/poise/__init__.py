@@ -5,7 +5,7 @@ from typing import Any
 
 from poise.checks import TORCH, is_torch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Names are imported on first use, so that the command line starts without torch; __init__.pyi is for type checkers.
 _HOMES = {
