@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -68,15 +67,6 @@ def test_every_epoch_leaves_a_line(tmp_path: Path) -> None:
     run(tmp_path, methods=["FCL"], seeds=[0])
     lines = (tmp_path / "blobs/fcl/seed-00/log.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == record(tmp_path, "fcl", 0)["log"]
-
-
-def test_tensorboard_is_written_or_asked_for(tmp_path: Path) -> None:
-    if find_spec("tensorboard") is None:
-        with pytest.raises(ModuleNotFoundError, match=r"pip install \"\.\[tensorboard\]\" in a clone of Poise"):
-            run(tmp_path, methods=["XE"], seeds=[0], tensorboard=True)
-    else:
-        run(tmp_path, methods=["XE"], seeds=[0], tensorboard=True)
-        assert list((tmp_path / "blobs/xe/seed-00/tensorboard").iterdir())
 
 
 def test_what_is_finished_is_left(tmp_path: Path) -> None:

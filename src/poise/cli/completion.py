@@ -50,6 +50,10 @@ def complete_bench_cases() -> list[str]:
     return ["lenet", "resnet56"]
 
 
+def complete_trackers() -> list[str]:
+    return ["tensorboard", "wandb", "trackio", "mlflow", "csv"]
+
+
 def complete_devices() -> list[str]:
     return ["auto", "cpu", "cuda"]
 

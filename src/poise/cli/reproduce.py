@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from poise.checks import require_known
-from poise.cli.completion import complete_devices, complete_experiments, complete_methods
+from poise.cli.completion import complete_devices, complete_experiments, complete_methods, complete_trackers
 from poise.cli.options import (
     Address,
     Engine,
@@ -52,7 +52,14 @@ Methods = Annotated[
 Device = Annotated[
     str, typer.Option(help="cpu or cuda. By default the GPU if there is one.", autocompletion=complete_devices)
 ]
-TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write logs for TensorBoard.")]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TRACKER",
+        help="Also log to tensorboard, wandb, trackio, mlflow or csv. Repeat for more.",
+        autocompletion=complete_trackers,
+    ),
+]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Number of processes that share the runs.")]
 Fleet = Annotated[
     bool, typer.Option("--fleet", help="Train runs that differ only in seed and lambda as one batched model.")
@@ -96,7 +103,7 @@ def reproduce(
     gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
     keep_models: KeepModels = False,
-    tensorboard: TensorBoard = False,
+    log: Log = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -117,7 +124,7 @@ def reproduce(
         experiments = tuple(each for name in names for each in find_experiments(name, length))
     if not quiet:
         print_notices(experiments)
-    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
+    options = {"trackers": known_trackers(log), "keep_models": keep_models, "deadline": deadline_of(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
     _run(experiments, out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
 
@@ -137,7 +144,7 @@ def run(
     gpus_per_run: GpusPerRun = None,
     minutes: Minutes = None,
     keep_models: KeepModels = False,
-    tensorboard: TensorBoard = False,
+    log: Log = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -151,7 +158,7 @@ def run(
         raise typer.BadParameter(f"{file} is not a file")
     with usage(), print_to_stderr(json):
         experiment = experiment_from_file(file)
-    options = {"tensorboard": tensorboard, "keep_models": keep_models, "deadline": deadline_of(minutes)}
+    options = {"trackers": known_trackers(log), "keep_models": keep_models, "deadline": deadline_of(minutes)}
     cluster = cluster_of(engine, address, gpus_per_run, device, jobs, fleet)
     _run((experiment,), out, seeds, methods, device, jobs, fleet, cluster, quiet, json, options)
 
@@ -239,6 +246,16 @@ def print_notices(experiments: tuple[Any, ...]) -> None:
     """Print what the experiments are if they are not those of the paper, such as miniatures."""
     for notice in dict.fromkeys(each.notice for each in experiments if each.notice):
         typer.echo(notice, err=True)
+
+
+def known_trackers(names: list[str] | None) -> tuple[str, ...]:
+    """The names given with --log, each once."""
+    from poise.running.trackers import TRACKERS
+
+    with usage("--log"):
+        for name in names or []:
+            require_known("tracker", name, TRACKERS)
+    return tuple(dict.fromkeys(names or []))
 
 
 def length_of(compressed: bool, quick: bool) -> Any:

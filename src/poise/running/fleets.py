@@ -172,19 +172,20 @@ def _train(runner: Runner, judge: Judge, fleet: Sequence[Member], left: Containe
     def after_epoch(model: nn.Module) -> dict[str, Any]:
         return _merged([judge.after_epoch(each) for each in _filled(networks, replicas)])
 
-    done = fit(
-        replicas,
-        objective,
-        data,
-        runner.experiment.plan,
-        folder=folder,
-        validate=after_epoch,
-        keep_every=runner.keep_every,
-        deadline=runner.deadline,
-        progress=lambda now: _tell(runner, first, "training", detail, _of_first(now)),
-        warn=lambda sentence: _tell(runner, first, "warning for", f": {sentence}"),
-        note=notes(folder, runner.tensorboard),
-    )
+    with notes(folder, runner.trackers, runner.experiment.name) as note:
+        done = fit(
+            replicas,
+            objective,
+            data,
+            runner.experiment.plan,
+            folder=folder,
+            validate=after_epoch,
+            keep_every=runner.keep_every,
+            deadline=runner.deadline,
+            progress=lambda now: _tell(runner, first, "training", detail, _of_first(now)),
+            warn=lambda sentence: _tell(runner, first, "warning for", f": {sentence}"),
+            note=note,
+        )
     facts = {"seconds": done.seconds / len(fleet), "engine": done.engine, "started": started.isoformat()}
     facts |= {"peak_memory": done.peak_memory}
     for place, (member, model) in enumerate(zip(fleet, _filled(networks, replicas), strict=True)):

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -25,13 +25,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from poise.checks import install
 from poise.errors import RecordError, TrainingError
 from poise.io.documents import documents, is_proved, is_there, text_of
 from poise.models.saved import save_model
 from poise.records.recipe_text import common_differences, differences
 from poise.records.schema import RECORD, Record, read_record, record_paths, require_distinct
 from poise.running.experiment import Build, Experiment, Method
+from poise.running.trackers import tracker
 from poise.training.checkpoint import newest
 from poise.training.loop import Fit, Now
 
@@ -202,15 +202,17 @@ class Event:
 Listener = Callable[[Event], None]
 
 
-def notes(folder: Path, for_tensorboard: bool) -> Callable[[list[Entry]], None]:
-    """A function that writes the training logs after an epoch."""
-    writers = [json_lines(folder), *([tensorboard(folder)] if for_tensorboard else [])]
+@contextmanager
+def notes(folder: Path, trackers: Sequence[str], experiment: str) -> Iterator[Callable[[list[Entry]], None]]:
+    """A function that writes the training logs after an epoch, also for trackers."""
+    with ExitStack() as stack:
+        writers = [json_lines(folder), *(stack.enter_context(tracker(name, folder, experiment)) for name in trackers)]
 
-    def write(log: list[Entry]) -> None:
-        for each in writers:
-            each(log)
+        def write(log: list[Entry]) -> None:
+            for each in writers:
+                each(log)
 
-    return write
+        yield write
 
 
 def json_lines(folder: Path) -> Callable[[list[Entry]], None]:
@@ -222,24 +224,5 @@ def json_lines(folder: Path) -> Callable[[list[Entry]], None]:
         with path.open("a" if written else "w") as stream:
             stream.writelines(json.dumps(entry) + "\n" for entry in log[written:])
         written = len(log)
-
-    return write
-
-
-def tensorboard(folder: Path) -> Callable[[list[Entry]], None]:
-    """A function that writes the numbers of the last epoch for TensorBoard."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"TensorBoard is not installed: {install('tensorboard')}") from None
-    writer = SummaryWriter(str(folder / "tensorboard"))
-
-    def write(log: list[Entry]) -> None:
-        entry = log[-1]
-        numbers = {f"loss/{name}": value for name, value in entry["loss"].items()}
-        numbers |= {name: entry[name] for name in ("learning_rate", "validation") if name in entry}
-        for name, value in numbers.items():
-            writer.add_scalar(name, value, entry["epoch"])
-        writer.flush()
 
     return write

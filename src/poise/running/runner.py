@@ -52,7 +52,7 @@ class Runner:
 
     share_trunks  train the epochs that methods have in common only once.
     keep_every    seconds between checkpoints.
-    tensorboard   write TensorBoard logs.
+    trackers      names of trackers that the numbers of every epoch go to, see trackers.py.
     testing       False scores the task's validations instead of its test sets, for sweeps.
     store         the folder of trainings that runs share; by default models/ in `out`.
     keep_models   save the weights in half precision beside the record.
@@ -64,7 +64,7 @@ class Runner:
     device: torch.device
     share_trunks: bool = True
     keep_every: float = 30.0
-    tensorboard: bool = False
+    trackers: tuple[str, ...] = ()
     listen: Listener = lambda event: None
     testing: bool = True
     store: Path | None = None
@@ -222,21 +222,23 @@ class Runner:
         until: int | None = None,
     ) -> Fit:
         detail = "" if until is None else ", epochs shared with other methods"
-        return fit(
-            model,
-            method.objective,
-            self.data(judge, method, seed),
-            self.experiment.plan,
-            folder=folder,
-            branch=branch,
-            until=until,
-            validate=judge.after_epoch,
-            keep_every=self.keep_every,
-            deadline=self.deadline,
-            progress=lambda now: self.listen(Event(method.name, seed, "training", now, detail)),
-            warn=lambda sentence: self.listen(Event(method.name, seed, "warning for", detail=f": {sentence}")),
-            note=notes(folder, self.tensorboard) if rank() == 0 else lambda log: None,
-        )
+        writing = notes(folder, self.trackers, self.experiment.name) if rank() == 0 else nullcontext(lambda log: None)
+        with writing as note:
+            return fit(
+                model,
+                method.objective,
+                self.data(judge, method, seed),
+                self.experiment.plan,
+                folder=folder,
+                branch=branch,
+                until=until,
+                validate=judge.after_epoch,
+                keep_every=self.keep_every,
+                deadline=self.deadline,
+                progress=lambda now: self.listen(Event(method.name, seed, "training", now, detail)),
+                warn=lambda sentence: self.listen(Event(method.name, seed, "warning for", detail=f": {sentence}")),
+                note=note,
+            )
 
     def _branch(self, judge: Judge, method: Method, seed: int, before: int = 0) -> Checkpoint | None:
         """The checkpoint from which a method branches: the end of the longest trunk that it shares.
