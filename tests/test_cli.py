@@ -311,7 +311,7 @@ def test_a_shell_completes(typed: str, offered: list[str]) -> None:
     assert (sorted(done.stdout.split()), done.stderr) == (offered, "")
 
 
-CIFAR = ["AugMix", "AugMix+FCL"]
+CIFAR = ["AugMix", "AugMix+FCL", "AugMix+random"]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def record(out: Path, name: str, method: str) -> dict:
 def test_both_tables_in_miniature(data: Path) -> None:
     """From the recipe to the printed tables; what both have in common is trained once."""
     noisy, corrupted = tiny(noisy_cifar.table), tiny(cifar_c.table)
-    assert trained(run(data, noisy)) == {method.name for method in noisy.methods}
+    first = [method.name for method in noisy.methods[:10]]  # the others are in test_baselines.py
+    assert trained(run(data, noisy, first)) == set(first)
     some = ["FCL", "PG+XE", "PG+FCL"]
     assert trained(run(data, corrupted, some)) == {"PG+FCL"}  # its ramp_up is another here
     assert trained(run(data, corrupted, some)) == set()

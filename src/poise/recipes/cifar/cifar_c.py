@@ -44,7 +44,18 @@ SETTINGS = {
     "cifar100": Settings("cifar100", 10_000, 0.1, 0.1, 10_000, 0.1, 0.05),
 }
 NOISES = (*protocols.GROUPS["noise"], "speckle_noise")  # similar to training with Gaussian noise
-_NOISY = ("XE+Gaussian", "CL+Gaussian", "FCL", "PG+XE", "PG+FCL", "GN+XE", "GN+FCL", "AugMix+FCL")
+_NOISY = (
+    *("XE+Gaussian", "CL+Gaussian", "FCL", "PG+XE", "PG+FCL", "GN+XE", "GN+FCL", "AugMix+FCL", "AugMix+random"),
+    *("PixMix+random", "SAM+random"),
+)
+LEVELS = ("brightness", "contrast", "saturate")  # similar to operations of RandAugment and TrivialAugment
+_OVERLAPS = {
+    **dict.fromkeys(_NOISY, NOISES),
+    **dict.fromkeys(("RandAugment", "TrivialAugment"), LEVELS),
+    **dict.fromkeys(("RandAugment+random", "TrivialAugment+random"), (*NOISES, *LEVELS)),
+    "PRIME": ("elastic_transform",),
+    "PRIME+random": (*NOISES, "elastic_transform"),
+}
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,7 @@ def table(data: str, length: Length) -> Experiment:
         seeds=2 if quick else 5,
         class_names=NAMES[data],
         paper=CIFAR_C[data],
-        overlaps=dict.fromkeys(_NOISY, NOISES),
+        overlaps=_OVERLAPS,
     )
 
 

@@ -25,6 +25,7 @@ from poise.objectives.fcl import FCL
 from poise.objectives.gaussian import CLGaussian, XEGaussian
 from poise.objectives.jensen_shannon import JensenShannon
 from poise.objectives.objective import XE
+from poise.recipes.cifar import baselines
 from poise.recipes.settings import (
     COUNTS,
     PATCH_SIGMAS,
@@ -48,7 +49,8 @@ GROUPS = (
     ("XE", "XE+Gaussian", "CL+Gaussian", "FCL"),
     ("PG+XE", "PG+FCL"),
     ("GN+XE", "GN+FCL"),
-    ("AugMix", "AugMix+FCL"),
+    ("AugMix", "AugMix+FCL", "AugMix+random"),
+    *baselines.GROUPS,
 )
 HELD_OUT = 5000  # training images that sweeps validate on
 
@@ -115,7 +117,7 @@ class Settings:
 
 
 def methods(settings: Settings, length: Length) -> tuple[Method, ...]:
-    """The paper's six methods; Gaussian noise on half of the batch (GN), AugMix, and FCL with each of them."""
+    """The paper's six methods; Gaussian noise on half of the batch (GN), AugMix, and FCL with each; the baselines."""
     on = Ramp(1e-4, start=length.step(settings.start))
     fcl = fcl_of(settings, length)
     patch_fcl = replace(
@@ -136,6 +138,7 @@ def methods(settings: Settings, length: Length) -> tuple[Method, ...]:
         Method("GN+FCL", fcl, noise),
         Method("AugMix", JensenShannon(XE(), AugMix()), plain),
         Method("AugMix+FCL", JensenShannon(fcl, AugMix()), plain),
+        *baselines.baselines(fcl),
     )
 
 
