@@ -8,7 +8,7 @@ from smooth_pictures import pictures
 from torch import Tensor
 
 from poise import PRIME
-from poise.data.prime import bilinear, fields, random_color, random_filter, random_warp, temperatures
+from poise.data.prime import bilinear, random_color, random_filter, random_warp, temperatures, wave_modes
 
 CPU = torch.device("cpu")
 
@@ -23,7 +23,7 @@ def test_a_field_has_the_variance_of_all_its_modes(height: int, width: int, cut:
 
     And the same for the covariance of two places, which aliases with wrong signs would change.
     """
-    spread, rows, columns = (part.double() for part in fields(height, width, cut, CPU))
+    spread, rows, columns = (part.double() for part in wave_modes(height, width, cut, CPU))
     assert rows.shape[0] <= height - 2 and columns.shape[0] <= width - 2
     place = [torch.linspace(0, 1, size, dtype=torch.float64) for size in (height, width)]
     for limit in (2, 3, cut // 2, cut):

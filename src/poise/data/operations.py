@@ -48,10 +48,10 @@ def _table(most: tuple[tuple[str, float], ...], lost_bits: int, bins: int, devic
         return table.double().to(device)
 
 
-def signed(magnitude: Tensor, drawn: Tensor, negative: Tensor) -> Tensor:
+def directed(magnitude: Tensor, drawn: Tensor, negative: Tensor) -> Tensor:
     """The magnitudes with half of the signs turned, for the operations that have a direction, all [B]."""
-    directed = (drawn >= FOURTEEN.index("shear_x")) & (drawn <= FOURTEEN.index("sharpness"))
-    return torch.where(directed & negative, -magnitude, magnitude)
+    aimed = (drawn >= FOURTEEN.index("shear_x")) & (drawn <= FOURTEEN.index("sharpness"))
+    return torch.where(aimed & negative, -magnitude, magnitude)
 
 
 def apply_each(images: Tensor, drawn: Tensor, magnitude: Tensor) -> Tensor:

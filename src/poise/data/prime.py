@@ -82,7 +82,7 @@ def random_warp(x: Tensor, cut: int, generator: torch.Generator | None) -> Tenso
     modes = modes.minimum(most)
     least, largest = temperatures(min(height, width), modes)
     strength = (least + _arcsine(x, generator) * (largest - least)).sqrt()
-    spread, rows, columns = fields(height, width, cut, x.device)
+    spread, rows, columns = wave_modes(height, width, cut, x.device)
     drawn = torch.randn(2, len(x), *spread.shape[1:], device=x.device, generator=generator) * spread[modes]
     right, down = strength[:, None, None] * (rows.T @ drawn @ columns)  # [2, B, H, W]
     return bilinear(x, down * height, right * width)
@@ -96,7 +96,7 @@ def temperatures(side: int, modes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache(16)
-def fields(height: int, width: int, cut: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def wave_modes(height: int, width: int, cut: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """The deviations of the modes for every cutoff [cut + 1, I, J], and the modes on rows [I, H] and columns [J, W]."""
     with torch.inference_mode(False):
         number = torch.arange(1, cut + 1, dtype=torch.float64)

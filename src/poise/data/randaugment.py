@@ -14,7 +14,7 @@ from torch import Tensor
 
 from poise.checks import require_whole
 from poise.data.augment import layout_of, require_levels
-from poise.data.operations import FOURTEEN, apply_each, magnitudes, signed
+from poise.data.operations import FOURTEEN, apply_each, directed, magnitudes
 
 _SHIFT = 150 / 331  # of a side
 
@@ -42,7 +42,7 @@ class RandAugment:
         for _ in range(self.count):
             drawn = torch.randint(len(FOURTEEN), (len(x),), device=x.device, generator=generator)
             negative = torch.randint(2, (len(x),), device=x.device, generator=generator) == 1
-            images = apply_each(images, drawn, signed(table[drawn], drawn, negative))
+            images = apply_each(images, drawn, directed(table[drawn], drawn, negative))
         return (images / 255).to(x.dtype).contiguous(memory_format=layout_of(x))
 
     def table(self, height: int, width: int, device: torch.device) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from poise.checks import require_whole
 from poise.data.augment import layout_of, require_levels
-from poise.data.operations import FOURTEEN, apply_each, magnitudes, signed
+from poise.data.operations import FOURTEEN, apply_each, directed, magnitudes
 
 _MOST = {
     **dict.fromkeys(("shear_x", "shear_y"), 0.99),
@@ -40,7 +40,7 @@ class TrivialAugment:
         drawn = torch.randint(len(FOURTEEN), (len(x),), device=x.device, generator=generator)
         step = torch.randint(self.bins, (len(x),), device=x.device, generator=generator)
         negative = torch.randint(2, (len(x),), device=x.device, generator=generator) == 1
-        magnitude = signed(self.table(x.device)[drawn, step], drawn, negative)
+        magnitude = directed(self.table(x.device)[drawn, step], drawn, negative)
         return (apply_each(images, drawn, magnitude) / 255).to(x.dtype).contiguous(memory_format=layout_of(x))
 
     def table(self, device: torch.device) -> Tensor:
