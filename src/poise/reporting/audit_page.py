@@ -15,6 +15,7 @@ from markupsafe import Markup
 from poise.errors import RecordError
 from poise.io.documents import read_json, require
 from poise.io.files import is_mixed, regular, remove_parts
+from poise.reporting.directions import direction, judged, meaning, phrase
 from poise.reporting.figures.audits import (
     SENSITIVE,
     USEFUL,
@@ -30,6 +31,7 @@ from poise.reporting.figures.audits import (
 from poise.reporting.figures.svg import Figures, Key, colour, heat_map, legend, text_on
 from poise.reporting.render import Cell, Sheet, render
 from poise.reporting.statistics import DASH, number, probability
+from poise.reporting.verdict_card import Card, card, part_map
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,42 +72,23 @@ def point_of(facts: dict[str, Any], reference: bool = False) -> Point | None:
     return Point(str(facts["model"]["name"]), (a, b, c), (d, e, f), reference)
 
 
-def references() -> list[Point]:
-    """Reference models, measured by `poise audit`."""
+def references(kind: str) -> list[Point]:
+    """Reference models for data of a kind ("pictures", "table" or "text"), measured by `poise audit`."""
     rows = json.loads(files("poise.reporting").joinpath("audit_references.json").read_text(encoding="utf-8"))
-    return [Point(row["name"], tuple(row["near"]), tuple(row["far"]), reference=True) for row in rows]
+    return [
+        Point(row["name"], tuple(row["near"]), tuple(row["far"]), reference=True) for row in rows if row["kind"] == kind
+    ]
 
 
-MEANINGS = {
-    "accuracy": "share of correct answers on the unchanged examples",
-    "calibration_error": "how far confidence is from accuracy (ECE, 15 bins)",
-    "rank_correlation": "of utility and sensitivity within an example, corrected for the noise of the probes",
-    "observed_rank_correlation": "the same without the correction",
-    "reliability": "of the sensitivity estimate: 1 is exact",
-    "top_overlap": "share of the most useful features that are among the most sensitive ones",
-    "near_gain": "how far the least useful features move the embedding, relative to random ones",
-    "far_gain": "how far the most useful features move the embedding, relative to random ones",
-    "near_shift": "the same in typical distances of two examples' embeddings",
-    "far_shift": "the same in typical distances of two examples' embeddings",
-    "near_accuracy": "accuracy with the least useful features perturbed",
-    "random_accuracy": "accuracy with random features perturbed",
-    "far_accuracy": "accuracy with the most useful features perturbed",
-    "near_accuracy_drop": "how much accuracy falls with the least useful features perturbed",
-    "random_accuracy_drop": "how much accuracy falls with random features perturbed",
-    "far_accuracy_drop": "how much accuracy falls with the most useful features perturbed",
-    "near_margin_drop": "how far the margin of the true class falls with the least useful features perturbed",
-    "random_margin_drop": "how far the margin of the true class falls with random features perturbed",
-    "far_margin_drop": "how far the margin of the true class falls with the most useful features perturbed",
-    "near_changed": "share of answers that change with the least useful features perturbed",
-    "random_changed": "share of answers that change with random features perturbed",
-    "far_changed": "share of answers that change with the most useful features perturbed",
-    "near_output_gain": "how far the least useful features move the margin, relative to random ones",
-    "far_output_gain": "how far the most useful features move the margin, relative to random ones",
-    "corrupted_accuracy": "mean accuracy over the corruptions measured",
-    "corrupted_calibration_error": "mean calibration error over the corruptions measured",
-}
-_CORRUPTION = "mean accuracy under this corruption, or this group of them"
+def kind_of(facts: dict[str, Any]) -> str:
+    """The kind of data of an audit."""
+    if facts["data"]["kind"] == "tokens":
+        return "text"
+    return "table" if len(facts["data"].get("shape", ())) == 1 else "pictures"
+
+
 _TITLE = 43  # characters of a figure's title that fit, without the colon and space after a name
+_PARTS = 8
 _UNLIKELY = 0.2  # features with a higher p are not listed
 
 
@@ -133,12 +116,19 @@ class Example:
 
 @dataclass(frozen=True)
 class Model:
-    """What the page shows about one model; `features` are associated with its errors, `examples` grouped by reason."""
+    """What the page shows about one model.
+
+    parts     what its answers make of each part of the input, and a picture of it.
+    blind     sentences about what no answer depends on.
+    features  associated with its errors.
+    examples  grouped by reason.
+    """
 
     name: str
-    verdict: str
-    verdict_class: str
-    notes: list[str]
+    card: Card
+    parts: Sheet | None
+    map: Markup | None
+    blind: list[str]
     confusions: list[str]
     features: Sheet | None
     slices: Figures
@@ -160,13 +150,14 @@ def comparison_page(folder: Path, beside: Sequence[Path] = ()) -> str:
 
 def _page(audits: list[Audited], beside: Sequence[Path], source: str, comparison: dict[str, Any] | None = None) -> str:
     shown = [*audits, *map(load_audit, beside)]
-    points, known = [point for audited in shown if (point := point_of(audited.facts))], references()
+    points = [point for audited in shown if (point := point_of(audited.facts))]
+    known = references(kind_of(audits[0].facts))
     named = zip(letters(points), points, strict=False)
     return render(
         "audit",
         title=f"Audit of {' and '.join(audited.name for audited in audits)}",
         source=source,
-        facts=_facts(audits[0].facts),
+        facts=_facts(audits[0].facts) if len(audits) == 1 else _facts(audits[0].facts)[:1],
         models=[_model(audited) for audited in audits],
         points=points,
         plane=plane(points, audits[0].facts["thresholds"], known),
@@ -176,8 +167,10 @@ def _page(audits: list[Audited], beside: Sequence[Path], source: str, comparison
         references=known,
         differences=_differences(comparison["differences"], audits) if comparison else None,
         compared=comparison and comparison["examples"],
+        sentence=(comparison or {}).get("sentence", ""),
         numbers=_numbers(audits),
-        stress=[_perturbation(audits), *_corruptions(audits)],
+        stress=[_under_noise(audits), *_corruptions(audits)],
+        shifts=_shifts(audits),
         keys=[Key("utility", colour(USEFUL, 0.7)), Key("sensitivity", colour(SENSITIVE, 0.7))],
     )
 
@@ -193,12 +186,12 @@ def _facts(facts: dict[str, Any]) -> list[str]:
 
 def _model(audited: Audited) -> Model:
     facts = audited.facts
-    classes = ["verdict", *(str(name).replace(" ", "-") for name in facts["verdict"]["names"])]
     return Model(
         name=audited.name,
-        verdict=facts["verdict"]["sentence"],
-        verdict_class=" ".join(classes),
-        notes=facts["notes"],
+        card=card(facts, audited.arrays),
+        parts=_parts(facts.get("reliance", [])),
+        map=_map(audited),
+        blind=[_blind(each) for each in facts.get("blind", [])],
         confusions=[_confusion(each, facts["data"]["class_names"]) for each in facts["confusions"]],
         features=_features(facts),
         slices=_slices(facts["slices"]),
@@ -207,25 +200,87 @@ def _model(audited: Audited) -> Model:
     )
 
 
-def _differences(gaps: dict[str, Any], audits: Sequence[Audited]) -> Sheet:
-    """The second minus the first on the same examples, with paired tests."""
-    rows: list[list[str | Cell]] = []
+def _parts(reliance: Sequence[dict[str, Any]]) -> Sheet | None:
+    """What happens to the answers when a part of the input is swapped or taken out, the strongest first."""
+    rows: list[list[str | Cell]] = [
+        [
+            _capital(each["name"]),
+            _percent(each["changed"]),
+            _percent(each["followed"]),
+            _percent(each.get("without_changed")),
+            _lost(each.get("without_accuracy_drop")),
+        ]
+        for each in reliance[:_PARTS]
+    ]
+    head = ["part", "answers that change", "answers that follow it", "change without it", "accuracy without it"]
+    return Sheet(head, rows) if rows else None
+
+
+def _map(audited: Audited) -> Markup | None:
+    """The regions over the picture of a proof; None without regions."""
+    regions = [each for each in audited.facts.get("reliance", []) if each["box"] is not None]
+    picture = audited.arrays.get("before_0")
+    return part_map(picture, regions) if regions and picture is not None and picture.ndim == 3 else None
+
+
+def _blind(each: dict[str, Any]) -> str:
+    alone = each["alone"]
+    return (
+        f"{_capital(each['name'])}: {each['share']:.0%} of the input. A linear model that reads nothing else is right "
+        f"in {alone['value']:.0%} of the examples (guessing: {each['chance']:.0%})."
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _percent(held: dict[str, Any] | None) -> str:
+    """`38% [29, 48]`."""
+    if held is None or held["value"] is None:
+        return DASH
+    span = "" if held["low"] is None else f" [{100 * held['low']:.0f}, {100 * held['high']:.0f}]"
+    return f"{held['value']:.0%}{span}"
+
+
+def _lost(drop: dict[str, Any] | None) -> str:
+    """The change of accuracy in points, from a drop."""
+    if drop is None or drop["value"] is None:
+        return DASH
+    return f"{number(-100 * drop['value'], 0, True)} points"
+
+
+def _differences(gaps: dict[str, Any], audits: Sequence[Audited]) -> tuple[Sheet, Sheet]:
+    """The second minus the first on the same examples: numbers that have a better direction, and those that do not."""
+    change = f"{audits[1].name} − {audits[0].name}"  # noqa: RUF001
+    judged_rows: list[list[str | Cell]] = []
+    others: list[list[str | Cell]] = []
     for name, gap in gaps.items():
         span = DASH if gap["low"] is None else f"[{number(gap['low'], 3, True)}, {number(gap['high'], 3, True)}]"
-        mean = Cell(number(gap["mean"], 3, True), bold=gap["significant"])
-        rows.append([name.replace("_", " "), mean, span, probability(gap["holm"]) or DASH])
-    head = ["", f"{audits[1].name} − {audits[0].name}", "95 % interval", "p"]  # noqa: RUF001
-    return Sheet(head, rows)
+        mean, p = Cell(number(gap["mean"], 3, True), bold=gap["significant"]), probability(gap["holm"]) or DASH
+        word = judged(name, gap["mean"], gap["significant"])
+        told = Cell(word, tone={"better": "good", "worse": "bad"}.get(word, ""))
+        if word:
+            judged_rows.append([_capital(phrase(name)), told, mean, span, direction(name), p])
+        else:
+            others.append([name.replace("_", " "), mean, span, p])
+    head = ["", f"{audits[1].name} is", change, "95 % interval", "", "p"]
+    return Sheet(head, judged_rows), Sheet(["", change, "95 % interval", "p"], others)
 
 
 def _numbers(audits: Sequence[Audited]) -> Sheet:
-    """Every number with its interval, one column per model."""
+    """Every number with its interval, one column per model, its better direction and its meaning."""
     found = [audited.facts["numbers"] for audited in audits]
     rows = [
-        [name.replace("_", " "), *(interval_cell(each.get(name)) for each in found), MEANINGS.get(name, _CORRUPTION)]
+        [
+            name.replace("_", " "),
+            *(interval_cell(each.get(name)) for each in found),
+            direction(name) or DASH,
+            meaning(name),
+        ]
         for name in dict.fromkeys(name for each in found for name in each)
     ]
-    return Sheet(["", *(audited.name for audited in audits), ""], rows)
+    return Sheet(["", *(audited.name for audited in audits), "", ""], rows)
 
 
 def interval_cell(held: dict[str, Any] | None) -> str:
@@ -237,15 +292,24 @@ def interval_cell(held: dict[str, Any] | None) -> str:
     return f"{number(held['value'], 3)} [{number(held['low'], 3)}, {number(held['high'], 3)}]"
 
 
-def _perturbation(audits: Sequence[Audited]) -> Figures:
-    """Accuracy and shift over the strength of the perturbation."""
-    kinds = {"accuracy": "accuracy", "shift": "embedding shift"}
-    drawn = [
-        strength_plot(each.facts, what, _title(each, audits, title)) for each in audits for what, title in kinds.items()
-    ]
-    keys = legend(["least useful features perturbed", "most useful features perturbed"])
+_SIDES = ["least useful features perturbed", "most useful features perturbed"]
+
+
+def _under_noise(audits: Sequence[Audited]) -> Figures:
+    """Accuracy over the strength of the perturbation."""
+    drawn = [strength_plot(each.facts, "accuracy", _title(each, audits, "accuracy")) for each in audits]
+    note = (
+        "The least useful features of an example are the tenth that changes its loss least. A good model keeps its "
+        "accuracy when they are perturbed, and loses it when the most useful ones are."
+    )
+    return Figures("When what matters least, or most, is perturbed", drawn, legend(_SIDES), note)
+
+
+def _shifts(audits: Sequence[Audited]) -> Figures:
+    """The shift of the embedding over the strength of the perturbation."""
+    drawn = [strength_plot(each.facts, "shift", _title(each, audits, "embedding shift")) for each in audits]
     note = "The unit of a shift is the typical distance of two examples' embeddings."
-    return Figures("Under perturbation of the least and the most useful features", drawn, keys, note)
+    return Figures("How far the embedding moves", drawn, legend(_SIDES), note)
 
 
 def _corruptions(audits: Sequence[Audited]) -> list[Figures]:

@@ -14,11 +14,12 @@ from poise.io.documents import printable
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a sheet; `paper` is the paper's number, which is shown below ours."""
+    """A cell of a sheet; `paper` is the paper's number, which is shown below ours; `tone` is good or bad."""
 
     text: str
     bold: bool = False
     paper: str = ""
+    tone: str = ""
 
 
 @dataclass(frozen=True)
