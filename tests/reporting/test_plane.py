@@ -36,22 +36,22 @@ def label_boxes(svg: str) -> dict[str, Box]:
 @pytest.mark.parametrize("seed", range(5))
 def test_labels_of_ten_near_points_do_not_meet(seed: int) -> None:
     points = close_points(10, seed)
-    boxes = label_boxes(plane(points, THRESHOLDS, references()))
-    assert {*letters(points), *(str(n + 1) for n in range(len(references())))} <= boxes.keys()
+    boxes = label_boxes(plane(points, THRESHOLDS, references("pictures")))
+    assert {*letters(points), *(str(n + 1) for n in range(len(references("pictures"))))} <= boxes.keys()
     assert [pair for pair in combinations(boxes, 2) if boxes[pair[0]].meets(boxes[pair[1]])] == []
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_few_models_have_their_names_beside_them(count: int) -> None:
     points = close_points(count, 7)
-    boxes = label_boxes(plane(points, THRESHOLDS, references()))
+    boxes = label_boxes(plane(points, THRESHOLDS, references("pictures")))
     assert letters(points) == [] and {point.name for point in points} <= boxes.keys()
     assert not any(boxes[a].meets(boxes[b]) for a, b in combinations(boxes, 2))
 
 
 def test_points_of_one_place_and_long_names() -> None:
     far_away = [Point("x" * 60, (5.0, 4.0, 6.0), (0.001, 0.001, 0.002))] * 3
-    drawn = plane(far_away, THRESHOLDS, references() * 3)
+    drawn = plane(far_away, THRESHOLDS, references("pictures") * 3)
     assert "x" * 31 + "…" in drawn and f"{'x' * 60}: near 5.00" in drawn
 
 

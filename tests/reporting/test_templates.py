@@ -29,6 +29,10 @@ def audit(folder: Path, name: str) -> Path:
     """An audit with something in every section, and `name` wherever a name can stand."""
     told = {"example": 1, "source": name, "label": 0, "predicted": 1, "confidence": 0.9}
     told |= {"near_gain": 0.5, "far_gain": 2.0, "observed_rank_correlation": None}
+    finding = {"name": name, "phrase": name, "sentence": name, "advice": name, "question": True}
+    swapped = {"name": name, "kind": "region", "box": [0, 0, 2, 2], "changed": number(), "followed": number()}
+    unseen = {"name": name, "share": 0.5, "alone": number(), "chance": 0.3}
+    proof = {"part": name, "example": 1, "source": name, "answer_before": 0, "answer_after": 1}
     numbers = {part: number() for part in ("accuracy", "rank_correlation", "near_gain", "far_gain")}
     sides = {f"{side}_{what}": number() for side in ("near", "far") for what in ("accuracy", "shift")}
     level = {"accuracy": number(), "calibration_error": number()}
@@ -41,7 +45,10 @@ def audit(folder: Path, name: str) -> Path:
         "model": {"name": name, "weights": 10, "classes": 2, "embedding": 3, "device": name},
         "data": {"name": name, "kind": "tokens", "class_names": [name, "b"], "feature_names": [name, "two"]},
         "numbers": {**numbers, name: number(None)},
-        "verdict": {"names": [name], "sentence": name},
+        "verdict": {"names": [name], "sentence": name, "findings": [finding], "first": [finding]},
+        "reliance": [swapped],
+        "blind": [unseen],
+        "proofs": [proof, {**proof, "words_before": [name, "b"], "words_after": ["b", name]}],
         "thresholds": {"least_far": 0.25, "neutral": 1.0},
         "notes": [name],
         "perturbation": [{"strength": strength, **sides} for strength in (0.1, 0.2)],
@@ -59,6 +66,7 @@ def audit(folder: Path, name: str) -> Path:
     }
     shapes = [(2,), (3, 4, 4), (2,)]
     arrays = {f"{part}_{n}": np.arange(np.prod(s)).reshape(s) / 9 for n, s in enumerate(shapes) for part in "xus"}
+    arrays |= {f"{when}_{n}": np.full((3, 4, 4), n / 2) for n in range(2) for when in ("before", "after")}
     folder.mkdir(parents=True)
     (folder / "audit.json").write_text(json.dumps(facts))
     np.savez(folder / "telling.npz", **arrays)  # type: ignore[arg-type]

@@ -23,10 +23,10 @@ from poise.auditing.result import Audit
 from poise.auditing.statistics.numbers import values_of
 from poise.errors import AuditError, RecordError
 from poise.io.documents import read_json, require
+from poise.reporting.directions import better
 
 _SAME = ("utility", "strengths", "select", "corruptions", "severities", "profile")
 _UNPERTURBED = ("accuracy", "calibration_error")
-_DESCRIPTIVE = ("far_accuracy", "far_accuracy_drop", "far_margin_drop", "far_changed")
 _Z = 1.959964
 
 
@@ -58,15 +58,6 @@ class Worsening:
         how = "on the same examples" if self.paired else "from the two intervals"
         span = f"by {abs(self.change[0]):.3f} [{low:.3f}, {high:.3f}], {p}, {how}"
         return f"{self.name.replace('_', ' ')} {went} from {self.before:.3f} to {self.after:.3f} ({span})"
-
-
-def better(name: str) -> int:
-    """1 if a higher value is better, -1 if a lower one is, and 0 for numbers that only describe the model."""
-    if name in _DESCRIPTIVE:
-        return 0
-    if name.endswith("accuracy"):
-        return 1
-    return -1 if name.endswith(("calibration_error", "_drop", "_changed")) else 0
 
 
 def read_baseline(path: Path) -> Baseline:

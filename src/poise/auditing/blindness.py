@@ -27,7 +27,7 @@ from torch import Tensor
 
 from poise.auditing.measure import units
 from poise.auditing.reliance import COLOUR, REGION, Answers, Influence, Part, logits_of, pairs_of
-from poise.auditing.statistics.numbers import Number, share, top_gap
+from poise.auditing.statistics.numbers import Number, proportion, top_gap
 
 _STILL = 1e-4  # of the typical distance of the two largest logits
 _FOLDS = 5
@@ -101,7 +101,7 @@ def _of(held: Answers, group: Sequence[Part], empty: Sequence[Part]) -> Blindnes
         tuple(part.box for part in group if part.box is not None),
         kind,
         total,
-        share((said == held.labels).astype(float)),
+        proportion((said == held.labels).astype(float)),
         float(counts.max() / len(held.labels)),
         helped,
         len(wrong),

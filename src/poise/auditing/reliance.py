@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from poise.auditing.measure import Proof, plain
-from poise.auditing.statistics.numbers import Number, paired_drop, share
+from poise.auditing.statistics.numbers import Number, paired_drop, proportion
 from poise.classifier import Classifier, evaluating
 from poise.tokens import Input, Tokens
 
@@ -259,8 +259,8 @@ def _influence(
         kind,
         None if part is None else part.share,
         len(rows),
-        share((answers == wanted).astype(float)),
-        share((answers != before).astype(float)),
+        proportion((answers == wanted).astype(float)),
+        proportion((answers != before).astype(float)),
         paired_drop(held.right[rows], (answers == held.labels[rows]).astype(float)),
         None if part is None else part.box,
         moved=float(np.abs(logits - held.logits[rows]).max()),
@@ -276,7 +276,7 @@ def _without(held: Answers, one: Influence, changed: Input) -> Influence:
     answers = logits_of(held.model, changed).argmax(1)
     return replace(
         one,
-        without_changed=share((answers != held.predicted).astype(float)),
+        without_changed=proportion((answers != held.predicted).astype(float)),
         without_accuracy_drop=paired_drop(held.right, (answers == held.labels).astype(float)),
     )
 

@@ -60,7 +60,7 @@ FailIf = Annotated[
     Words,
     typer.Option(metavar="TEXT", help="Exit with code 1 if this holds, such as noise_accuracy<0.6. Repeat for more."),
 ]
-Baseline = Annotated[
+BaselineFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Exit with code 1 if a number is significantly worse than in this audit.json."),
 ]
@@ -95,7 +95,7 @@ def audit(
     probes: Probes = 16,
     strength: Strength = None,
     fail_if: FailIf = None,
-    baseline: Baseline = None,
+    baseline: BaselineFile = None,
     device: Device = "auto",
     seed: Seed = 0,
     trust: Trust = False,

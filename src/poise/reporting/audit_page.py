@@ -15,7 +15,7 @@ from markupsafe import Markup
 from poise.errors import RecordError
 from poise.io.documents import read_json, require
 from poise.io.files import is_mixed, regular, remove_parts
-from poise.reporting.directions import direction, judged, meaning, phrase
+from poise.reporting.directions import direction_words, judged, meaning, phrase
 from poise.reporting.figures.audits import (
     SENSITIVE,
     USEFUL,
@@ -80,7 +80,7 @@ def references(kind: str) -> list[Point]:
     ]
 
 
-def kind_of(facts: dict[str, Any]) -> str:
+def data_kind(facts: dict[str, Any]) -> str:
     """The kind of data of an audit."""
     if facts["data"]["kind"] == "tokens":
         return "text"
@@ -151,7 +151,7 @@ def comparison_page(folder: Path, beside: Sequence[Path] = ()) -> str:
 def _page(audits: list[Audited], beside: Sequence[Path], source: str, comparison: dict[str, Any] | None = None) -> str:
     shown = [*audits, *map(load_audit, beside)]
     points = [point for audited in shown if (point := point_of(audited.facts))]
-    known = references(kind_of(audits[0].facts))
+    known = references(data_kind(audits[0].facts))
     named = zip(letters(points), points, strict=False)
     return render(
         "audit",
@@ -261,7 +261,7 @@ def _differences(gaps: dict[str, Any], audits: Sequence[Audited]) -> tuple[Sheet
         word = judged(name, gap["mean"], gap["significant"])
         told = Cell(word, tone={"better": "good", "worse": "bad"}.get(word, ""))
         if word:
-            judged_rows.append([_capital(phrase(name)), told, mean, span, direction(name), p])
+            judged_rows.append([_capital(phrase(name)), told, mean, span, direction_words(name), p])
         else:
             others.append([name.replace("_", " "), mean, span, p])
     head = ["", f"{audits[1].name} is", change, "95 % interval", "", "p"]
@@ -275,7 +275,7 @@ def _numbers(audits: Sequence[Audited]) -> Sheet:
         [
             name.replace("_", " "),
             *(interval_cell(each.get(name)) for each in found),
-            direction(name) or DASH,
+            direction_words(name) or DASH,
             meaning(name),
         ]
         for name in dict.fromkeys(name for each in found for name in each)

@@ -44,7 +44,7 @@ def better(name: str) -> int:
     return -1 if name.endswith(("calibration_error", "_drop", "_changed")) else 0
 
 
-def direction(name: str) -> str:
+def direction_words(name: str) -> str:
     """`higher is better`, `lower is better`, or nothing."""
     return {1: "higher is better", -1: "lower is better", 0: ""}[better(name)]
 

@@ -26,7 +26,7 @@ _COLUMNS = 4  # of a table in a proof
 
 
 @dataclass(frozen=True)
-class Side:
+class ShownSide:
     """The example before or after the change, and the answer to it.
 
     words    of a sentence, and whether each differs.
@@ -40,31 +40,31 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Proof:
+class ShownProof:
     """An example before and after a change."""
 
     caption: str
-    before: Side
-    after: Side
+    before: ShownSide
+    after: ShownSide
     changes: bool
 
 
 @dataclass(frozen=True)
-class Finding:
+class ShownFinding:
     """One answer of the verdict, what to do next, and an example that proves it."""
 
     sentence: str
     advice: str
-    proof: Proof | None = None
+    proof: ShownProof | None = None
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShownAnswer:
     """A name of the verdict in words, its tone, and its findings."""
 
     phrase: str
     tone: str
-    findings: list[Finding]
+    findings: list[ShownFinding]
 
     @property
     def mark(self) -> str:
@@ -87,8 +87,8 @@ class Card:
 
     name: str
     tone: str
-    first: list[Finding]
-    answers: list[Answer]
+    first: list[ShownFinding]
+    answers: list[ShownAnswer]
     tiles: list[Tile]
     notes: list[str] = field(default_factory=list)
 
@@ -101,30 +101,30 @@ def card(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Card:
     return Card(str(facts["model"]["name"]), tone, first, answers, _tiles(facts), facts["notes"])
 
 
-def _answers(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[Answer]:
+def _answers(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> list[ShownAnswer]:
     """The names of the verdict, each with its findings; those with a proof come first."""
     verdict = facts["verdict"]
     found = verdict.get("findings") or [
         {"name": name, "phrase": name, "sentence": verdict["sentence"], "advice": ""} for name in verdict["names"]
     ]
     proofs = _proofs(facts, arrays)
-    shown: dict[str, Answer] = {}
+    shown: dict[str, ShownAnswer] = {}
     for each in found:
         name = str(each["name"])
-        answer = shown.setdefault(name, Answer(_capital(each["phrase"]), TONES.get(name, "unsure"), []))
+        answer = shown.setdefault(name, ShownAnswer(_capital(each["phrase"]), TONES.get(name, "unsure"), []))
         answer.findings.append(_finding(each, _proof_of(each, proofs)))
     for answer in shown.values():
         answer.findings.sort(key=lambda each: each.proof is None)
     return list(shown.values())
 
 
-def _proofs(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Proof]:
+def _proofs(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, ShownProof]:
     """The proofs by the part that was changed."""
     entries = list(enumerate(facts.get("proofs", [])))
     return {str(entry["part"]): _proof(facts, arrays, place, entry) for place, entry in entries}
 
 
-def _proof_of(finding: Mapping[str, Any], proofs: Mapping[str, Proof]) -> Proof | None:
+def _proof_of(finding: Mapping[str, Any], proofs: Mapping[str, ShownProof]) -> ShownProof | None:
     """The proof of a finding; if no weakness was found, that of the part that decides most."""
     if finding["name"] == "breaks":
         return proofs.get(_LEAST_USEFUL)
@@ -133,21 +133,23 @@ def _proof_of(finding: Mapping[str, Any], proofs: Mapping[str, Proof]) -> Proof 
     return next((proof for part, proof in proofs.items() if part in finding["sentence"]), None)
 
 
-def _finding(each: Mapping[str, Any], proof: Proof | None = None) -> Finding:
-    return Finding(_capital(str(each["sentence"])), str(each["advice"]), proof)
+def _finding(each: Mapping[str, Any], proof: ShownProof | None = None) -> ShownFinding:
+    return ShownFinding(_capital(str(each["sentence"])), str(each["advice"]), proof)
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _proof(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], place: int, entry: Mapping[str, Any]) -> Proof:
+def _proof(
+    facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray], place: int, entry: Mapping[str, Any]
+) -> ShownProof:
     changes = entry["answer_before"] != entry["answer_after"]
     names = facts["data"]["class_names"]
     before, after = (arrays[f"{when}_{place}"] for when in ("before", "after"))
     said = [_called(entry[f"answer_{when}"], names) for when in ("before", "after")]
     one, other = _sides(facts, entry, said, before, after)
-    return Proof(_caption(facts, entry, said, changes), one, other, changes)
+    return ShownProof(_caption(facts, entry, said, changes), one, other, changes)
 
 
 def _caption(facts: Mapping[str, Any], entry: Mapping[str, Any], said: Sequence[str], changes: bool) -> str:
@@ -171,18 +173,18 @@ def _called(label: int, names: Sequence[str]) -> str:
 
 def _sides(
     facts: Mapping[str, Any], entry: Mapping[str, Any], said: Sequence[str], before: np.ndarray, after: np.ndarray
-) -> tuple[Side, Side]:
+) -> tuple[ShownSide, ShownSide]:
     if "words_before" in entry:
         one, other = entry["words_before"], entry["words_after"]
-        return Side(said[0], words=_marked(one, other)), Side(said[1], words=_marked(other, one))
+        return ShownSide(said[0], words=_marked(one, other)), ShownSide(said[1], words=_marked(other, one))
     if before.ndim == 3 and before.shape[0] in (1, 3):
         frame = _frame(before, after)
-        return Side(said[0], framed(before, frame)), Side(said[1], framed(after, frame))
+        return ShownSide(said[0], framed(before, frame)), ShownSide(said[1], framed(after, frame))
     shown = _shown_columns(facts, before.ravel(), after.ravel())
     one, other = (
         [(name, f"{x.ravel()[place]:.3g}", differs) for name, place, differs in shown] for x in (before, after)
     )
-    return Side(said[0], columns=one), Side(said[1], columns=other)
+    return ShownSide(said[0], columns=one), ShownSide(said[1], columns=other)
 
 
 def _shown_columns(facts: Mapping[str, Any], a: np.ndarray, b: np.ndarray) -> list[tuple[str, int, bool]]:
