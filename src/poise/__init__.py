@@ -38,6 +38,7 @@ _HOMES = {
     "poise.objectives.jensen_shannon": "JensenShannon",
     "poise.objectives.objective": "Loss Objective XE",
     "poise.objectives.sam": "SAM",
+    "poise.evaluation.harness": "benchmark",
     "poise.evaluation.robustness": "Robustness evaluate",
     "poise.schedules": "Constant Cosine Exponential Ramp Schedule Steps",
     "poise.tokens": "Input Tokens",

@@ -17,6 +17,7 @@ from poise.data.pixmix import PixMix as PixMix
 from poise.data.prime import PRIME as PRIME
 from poise.data.randaugment import RandAugment as RandAugment
 from poise.data.trivialaugment import TrivialAugment as TrivialAugment
+from poise.evaluation.harness import benchmark as benchmark
 from poise.evaluation.robustness import Robustness as Robustness
 from poise.evaluation.robustness import evaluate as evaluate
 from poise.features.external import EqualUtility as EqualUtility

@@ -23,6 +23,10 @@ class Stream:
         self._key = np.uint64(int.from_bytes(sha256(name.encode()).digest()[:8], "big"))
         self._drawn = 0
 
+    def skip(self, count: int) -> None:
+        """Leave out the next `count` numbers."""
+        self._drawn += count
+
     def bits(self, count: int) -> np.ndarray:
         """`count` random uint64."""
         bits = np.empty(count, np.uint64)

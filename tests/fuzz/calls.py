@@ -7,6 +7,7 @@ from fuzz.recipes import Recipe, Slot, choice, number, switch, whole
 
 # Names that are types only: nothing is called.
 EXEMPT = {
+    "benchmark": "takes seconds for a call: tests/evaluation/test_harness.py",
     "Classifier": "a protocol: what a model must have",
     "Input": "an alias: a tensor or Tokens",
     "Objective": "a protocol: the signature of objectives",

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_evaluations import THEIRS, evaluated
 from fake_records import cifar, mnist
 from PIL import Image
 
+from poise.io.documents import write_proved
 from poise.records.schema import load_results
+from poise.reporting.evaluation_page import evaluation_page
+from poise.reporting.leaderboard import leaderboard_page, rows_below
 from poise.reporting.page import page
 from poise.reporting.sweep_page import Swept, Trial, sweep_page
 
@@ -77,8 +81,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     choices = {"objective.weight.peak": ["0.001", "0.01"], "objective.select.k": ["20", "40"]}
     settings = [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
     trials = [Trial(values, {0: 0.9 - place / 20}) for place, values in enumerate(settings)]
+    models = [evaluated(name, 0.9, 0.7) for name in (LONG, "XE")]
+    pair = {"one": LONG, "other": "XE", "clean": {"value": 0.1, "low": 0.05, "high": 0.15, "p": 0.01, "holm": 0.01}}
+    for record in models:
+        write_proved(out / "evaluations" / record["model"]["name"] / "evaluation.json", record)
+    write_proved(out / "evaluations" / "published.json", THEIRS)
     return {
         "report": page(load_results(out)),
+        "evaluation": evaluation_page(models, [pair]),
+        "leaderboard": leaderboard_page(rows_below(out / "evaluations")),
         "sweep": sweep_page(Swept("fcl", "Blobs", "FCL", choices, ("validation",), tuple(trials))),
         "broken": BROKEN,
     }
@@ -102,7 +113,7 @@ def _frame(name: str, width: int, content: str) -> str:
 
 
 @pytest.mark.parametrize("size", WIDTHS)
-@pytest.mark.parametrize("name", ["report", "sweep"])
+@pytest.mark.parametrize("name", ["report", "sweep", "evaluation", "leaderboard"])
 def test_a_page_fits_and_is_quiet(seen: dict[str, dict[str, Any]], name: str, size: str) -> None:
     found = seen[f"{name} {size}"]
     assert found["width"] == WIDTHS[size] and found["dark"] == (seen["scheme"] == "dark")

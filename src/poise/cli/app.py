@@ -10,6 +10,8 @@ from poise.cli.audit import audit
 from poise.cli.bench import bench
 from poise.cli.corrupt import corrupt
 from poise.cli.data import data
+from poise.cli.evaluate import evaluate
+from poise.cli.leaderboard import leaderboard
 from poise.cli.options import Command, Group, options_before_a_command
 from poise.cli.pack import pack
 from poise.cli.report import report
@@ -27,6 +29,8 @@ app.command(cls=Command)(table)
 app.command(cls=Command)(report)
 app.command(cls=Command)(pack)
 app.command(cls=Command)(audit)
+app.command(cls=Command)(evaluate)
+app.command(cls=Command)(leaderboard)
 app.command(cls=Command)(corrupt)
 app.command(cls=Command)(bench)
 app.callback()(options_before_a_command)

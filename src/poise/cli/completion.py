@@ -46,6 +46,11 @@ def complete_audit_corruptions(incomplete: str) -> list[str]:
     return [*kinds, *(f"{before}{comma}{name}" for name in CORRUPTIONS if name not in before.split(","))]
 
 
+def complete_benchmarks() -> list[str]:
+    common = ["cifar10-c", "cifar100-c", "tiny-imagenet-c", "imagenet-c"]
+    return [*common, "cifar10-c-bar", "cifar100-c-bar", "imagenet-c-bar", "pixel-noise"]
+
+
 def complete_bench_cases() -> list[str]:
     return ["lenet", "resnet56"]
 

@@ -28,7 +28,7 @@ from poise.corruptions.weather import Snow
 from poise.io.decoding import as_rgb
 
 _SIDES = {32: "cifar", 64: "tiny", 224: "imagenet"}
-_SMALLEST = 16
+SMALLEST = 16
 _NUMBERS_AT_ONCE = 16  # float64 per value that a corruption may hold
 
 
@@ -180,8 +180,8 @@ def require_range(images: Tensor) -> None:
 
 
 def _require_smallest(height: int, width: int) -> None:
-    if min(height, width) < _SMALLEST:
-        raise ValueError(f"images must have at least {_SMALLEST} x {_SMALLEST} pixels, got {height} x {width}")
+    if min(height, width) < SMALLEST:
+        raise ValueError(f"images must have at least {SMALLEST} x {SMALLEST} pixels, got {height} x {width}")
 
 
 def _as_given(result: Tensor, images: Tensor) -> Tensor:

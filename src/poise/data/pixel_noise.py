@@ -15,6 +15,7 @@ the set's length. To test all methods with the same noise, add noise to the whol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -60,11 +61,26 @@ class PixelNoise:
             part[...] = self._replace(part, weights, stream)
         return noisy.reshape(images.shape)
 
+    def of(self, images: np.ndarray, index: Sequence[int], deviation: np.ndarray | None = None) -> np.ndarray:
+        """The noise of the images at these places of the whole set, on images [B, H, W, C]."""
+        weights = self._weights(images.shape[1:], deviation)
+        height, width, channels = images.shape[1:]
+        noisy = np.empty_like(images)
+        for place, row in enumerate(index):
+            stream = Stream(self.seed, "pixel noise", self.uniform, self.kind)
+            stream.skip(row * sum(self._draws(height, width, channels)))
+            noisy[place : place + 1] = self._replace(images[place : place + 1], weights, stream)
+        return noisy
+
+    def _draws(self, height: int, width: int, channels: int) -> tuple[int, int]:
+        """The numbers that an image draws: one per place that may be replaced, and its new levels."""
+        pixels = height * width
+        return pixels * (channels if self.kind == "value" else 1), pixels * (1 if self.kind == "grey" else channels)
+
     def _replace(self, images: np.ndarray, weights: np.ndarray | None, stream: Stream) -> np.ndarray:
         """Replace pixels of the next images; the stream holds the draws of one image after the other."""
         count, height, width, channels = images.shape
-        places = height * width * (channels if self.kind == "value" else 1)
-        levels = height * width * (1 if self.kind == "grey" else channels)
+        places, levels = self._draws(height, width, channels)
         bits = stream.bits(count * (places + levels)).reshape(count, places + levels)
         chosen = self._chosen(as_uniform(bits[:, :places]), weights).reshape(count, height, width, -1)
         grey_levels = as_integers(bits[:, places:], 256).astype(np.uint8).reshape(count, height, width, -1)

@@ -81,7 +81,11 @@ def _folder(path: Path, size: int | None, grey: bool) -> AuditExamples:
     """Class folders, or ImageNet's validation images. Without `size`, images of one common size keep it; others become
     224 x 224.
     """
-    listing = _listing(path)
+    return from_listing(path.name, _listing(path), path, size, grey)
+
+
+def from_listing(name: str, listing: Listing, home: Path, size: int | None, grey: bool = False) -> AuditExamples:
+    """The images of a listing below `home`, at a size as of `_folder`."""
     labels = np.array([label for _, label in listing.pictures])
     common = _common_size([picture for picture, _ in listing.pictures])
     if size is not None and common != (size, size):
@@ -92,9 +96,9 @@ def _folder(path: Path, size: int | None, grey: bool) -> AuditExamples:
         return torch.stack([_picture(listing.pictures[row][0], wanted, common, grey) for row in rows])
 
     def source(row: int) -> str:
-        return listing.pictures[row][0].relative_to(path).as_posix()
+        return listing.pictures[row][0].relative_to(home).as_posix()
 
-    return AuditExamples(path.name, labels, {}, listing.classes, read, source)
+    return AuditExamples(name, labels, {}, listing.classes, read, source)
 
 
 def _listing(path: Path) -> Listing:
@@ -132,7 +136,7 @@ def open_arrays(path: Path, labels: Path | None) -> AuditExamples:
     if path.suffix == ".npy":
         if labels is None:
             raise AuditError(f"{path} contains no labels: pass them with --labels FILE.npy")
-        x, y = _array(path), _array(labels)
+        x, y = open_array(path), open_array(labels)
         _require_labels(str(labels), y, x)
         return from_array(path.name, x, y)
     with _reading(path), regular(path).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
@@ -152,7 +156,8 @@ def _of_archive(path: Path, arrays: dict[str, np.ndarray]) -> AuditExamples:
     return from_array(path.name, arrays[x], arrays[y], columns, arrays.get(_UTILITY), features, notes)
 
 
-def _array(path: Path) -> np.ndarray:
+def open_array(path: Path) -> np.ndarray:
+    """An .npy, mapped from disk; AuditError if it cannot be read."""
     with _reading(path):
         return map_npy(path)
 

@@ -14,12 +14,18 @@ from poise.io.documents import printable
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a sheet; `paper` is the paper's number, which is shown below ours; `tone` is good or bad."""
+    """A cell of a sheet.
+
+    paper  the paper's number, which is shown below ours.
+    tone   good or bad.
+    below  any other text below the number.
+    """
 
     text: str
     bold: bool = False
     paper: str = ""
     tone: str = ""
+    below: str = ""
 
 
 @dataclass(frozen=True)
