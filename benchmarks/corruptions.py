@@ -3,6 +3,7 @@
     poise data get cifar10
     pip install imagecorruptions-imaug           # the other library; optional
     OMP_NUM_THREADS=1 python benchmarks/corruptions.py  # 1,000 CIFAR images, severity 3
+    OMP_NUM_THREADS=1 python benchmarks/corruptions.py --c-bar --imagenet 8    # C-bar alone
     python benchmarks/corruptions.py --device cuda --whole --imagenet 512
 
 The other library has ImageNet's constants only and processes one image at a time; its work per image has the same kind
@@ -22,7 +23,7 @@ from timing import seconds
 from torch import Tensor
 
 from poise import corrupt
-from poise.corruptions.protocols import CORRUPTIONS, SEVERITIES
+from poise.corruptions.protocols import C_BAR, CORRUPTIONS, SEVERITIES
 from poise.data.sets.cache import load, manifest_of
 
 
@@ -103,6 +104,25 @@ def throughput(device: torch.device, count: int) -> dict[str, float]:
     return rows
 
 
+def c_bar(device: torch.device, count: int, large_count: int) -> dict[str, dict[str, float]]:
+    """Images per second of C-bar at severity 3: of 32 px with CIFAR's constants, and of 224 px with ImageNet's."""
+    sizes = {"cifar": as_tensor(cifar(count), device), "imagenet": as_tensor(large(large_count), device)}
+    rates: dict[str, dict[str, float]] = {}
+    for profile, x in sizes.items():
+        for name in C_BAR[profile]:
+            corrupt(x[:2], name, 3, profile)
+            taken = seconds(lambda name=name, x=x, profile=profile: corrupt(x, name, 3, profile), device)
+            rates.setdefault(profile, {})[name] = len(x) / taken
+    return rates
+
+
+def show_c_bar(rates: dict[str, dict[str, float]]) -> None:
+    for profile, side in (("cifar", 32), ("imagenet", 224)):
+        print(f"\n| C-bar, {profile}, {side} px, severity 3 | images per second |\n|---|---:|")
+        for name, rate in rates[profile].items():
+            print(f"| {name} | {rate:,.0f} |")
+
+
 def show(rows: dict[str, dict[str, float | None]], count: int) -> None:
     print(f"\n| {count} CIFAR images, severity 3 | ours, s | imagecorruptions-imaug, s |\n|---|---:|---:|")
     for name, row in rows.items():
@@ -120,10 +140,23 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--whole", action="store_true", help="all of CIFAR-10-C")
     parser.add_argument("--imagenet", type=int, default=0, metavar="N", help="throughput on N images of 224 px")
+    parser.add_argument("--c-bar", action="store_true", help="the ten of CIFAR and the ten of ImageNet instead")
     parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     record: dict[str, object] = {"torch": torch.__version__, "device": str(device), "threads": torch.get_num_threads()}
+    if arguments.c_bar:
+        record["C-bar, images per second"] = rates = c_bar(device, arguments.count, arguments.imagenet or 8)
+        show_c_bar(rates)
+    else:
+        the_nineteen(record, device, arguments)
+    if device.type == "cuda":
+        record["gpu"], record["peak memory, bytes"] = torch.cuda.get_device_name(), torch.cuda.max_memory_allocated()
+    if arguments.out:
+        arguments.out.write_text(json.dumps(record, indent=1))
+
+
+def the_nineteen(record: dict[str, object], device: torch.device, arguments: argparse.Namespace) -> None:
     record["cifar"] = rows = per_corruption(device, arguments.count)
     show(rows, arguments.count)
     x = as_tensor(large(8 if device.type == "cpu" else 256), device)
@@ -142,10 +175,6 @@ def main() -> None:
         print("\n| 224 px, severity 3 | images per second |\n|---|---:|")
         for name, rate in rates.items():
             print(f"| {name} | {rate:,.0f} |")
-    if device.type == "cuda":
-        record["gpu"], record["peak memory, bytes"] = torch.cuda.get_device_name(), torch.cuda.max_memory_allocated()
-    if arguments.out:
-        arguments.out.write_text(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":

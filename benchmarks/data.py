@@ -3,6 +3,7 @@
     poise data get mnist cifar10
     python benchmarks/data.py                    # two cores
     python benchmarks/data.py --device cuda      # also an XE epoch of ResNet-56
+    OMP_NUM_THREADS=1 python benchmarks/data.py --augmentations    # images per second of each augmentation
 
 Sets that are not in the cache are replaced by random pixels of the same shape, which cost the same.
 """
@@ -17,7 +18,19 @@ import torch
 from places import present, to_write
 from timing import seconds
 
-from poise import XE, Chain, PatchGaussian, Standard, resnet56
+from poise import (
+    PRIME,
+    XE,
+    AugMix,
+    Chain,
+    GaussianNoise,
+    PatchGaussian,
+    PixMix,
+    RandAugment,
+    Standard,
+    TrivialAugment,
+    resnet56,
+)
 from poise.data.loading.resident import DeviceLoader, on_device
 from poise.data.pixel_noise import PixelNoise, pixel_deviation
 from poise.data.sets.cache import load, manifest_of
@@ -63,12 +76,32 @@ def xe_epoch(loader: DeviceLoader, model: torch.nn.Module, optimizer: torch.opti
         optimizer.step()
 
 
+def augmentations(device: torch.device, batch: int) -> dict[str, float]:
+    """Images of 32 px per second of each augmentation, in batches; the fractals of PixMix are made before."""
+    x, rates = torch.rand(batch, 3, 32, 32, device=device), {}
+    several = (Standard(), PatchGaussian(25, 0.1), GaussianNoise(0.2), AugMix(), RandAugment(), TrivialAugment())
+    for augment in (*several, PixMix(), PRIME()):
+        augment(x)
+        rates[type(augment).__name__] = batch / seconds(lambda augment=augment: augment(x), device)
+    return rates
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", type=present, default="cpu")
+    parser.add_argument("--augmentations", action="store_true", help="only images per second of each augmentation")
     parser.add_argument("--out", type=to_write)
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
+    if arguments.augmentations:
+        rates = augmentations(device, 256 if device.type == "cpu" else 1024)
+        print("| augmentation, 32 px | images per second |\n|---|---:|")
+        for name, value in rates.items():
+            print(f"| {name} | {value:,.0f} |")
+        facts = {"torch": torch.__version__, "device": str(device), "threads": torch.get_num_threads()}
+        if arguments.out:
+            arguments.out.write_text(json.dumps({**facts, "images per second": rates}, indent=1))
+        return
     rows = {"open CIFAR-10, train and test": seconds(lambda: open_whole("cifar10"), device)}
     mnist, cifar = arrays("mnist"), arrays("cifar10")
     rows["synthetic MNIST, UN and NUN"] = seconds(lambda: synthesise(mnist), device)
