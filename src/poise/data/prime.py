@@ -28,7 +28,7 @@ from poise.data.augment import require_levels
 from poise.data.augmix import mixture
 
 _LEAST_CUT = 2
-_LEVELS = 4096  # points at which a change of color is evaluated; it is linear between them
+_LEVELS = 2048  # points at which a change of color is evaluated; it is linear between them
 
 
 @dataclass(frozen=True)
