@@ -133,7 +133,9 @@ class Benchmark:
 
     def made(self, height: int, width: int) -> str:
         """How the images of this size compare with the published ones, in a sentence."""
-        if self.side is None or (height, width) == (self.side, self.side):
+        if self.side is None:
+            return "made as the paper describes it, at any size"
+        if (height, width) == (self.side, self.side):
             return "made as the published set was, with random draws of our own"
         return (
             f"made at {height} x {width} px; {self.title} was published at {self.side} px, and lengths in pixels do "

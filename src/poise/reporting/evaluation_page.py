@@ -61,7 +61,7 @@ def evaluation_page(records: Sequence[EvaluationRecord], comparisons: Sequence[M
         facts=data_facts(first),
         findings=[sentence for row in pairs if (sentence := finding(row, first))],
         leaderboard=leaderboard(ranked),
-        meaning=meaning(first),
+        meaning=meaning_of_columns(first),
         notes=list(dict.fromkeys(note for record in records for note in record["notes"])),
         galleries=galleries,
         cost=_cost(ranked),
@@ -86,7 +86,7 @@ def data_facts(record: EvaluationRecord) -> list[str]:
     ]
 
 
-def meaning(record: EvaluationRecord) -> str:
+def meaning_of_columns(record: EvaluationRecord) -> str:
     """What the columns of the leaderboard are."""
     corrupted = f"Corrupted: the mean over {record['main']} of {record['title']}. " if main_of(record) else ""
     return (
