@@ -177,7 +177,7 @@ def test_two_models_are_compared_in_pairs(tmp_path: Path) -> None:
     assert all(row["mean"] == 0 and not row["significant"] for row in same.values())
     page = found.save(tmp_path).read_text()
     ElementTree.fromstring(page.split("\n", 1)[1])
-    assert "Differences" in page and "the second minus the first" in str(found)
+    assert "Which model is better at what" in page and "the second minus the first" in str(found)
     elsewhere = poise.audit(linear(), batches(*plain_rows(200, 4)), examples=200)
     with pytest.raises(ValueError, match="different examples"):
         compare(one, elsewhere)

@@ -80,7 +80,7 @@ def test_two_models(home: Path, monkeypatch, capsys) -> None:
     assert printed["models"] == list(words[:2])
     facts = json.loads((home / "both" / "comparison.json").read_text())
     assert "accuracy" in facts["differences"] and (home / "both" / "2" / "audit.json").is_file()
-    assert "Differences" in (home / "both" / "index.html").read_text()
+    assert "Which model is better at what" in (home / "both" / "index.html").read_text()
     beside = ("--beside", "both/1", "--reference", "nets.py:other", "--out", "third")
     assert poise(monkeypatch, "nets.py:network", *FEW, *beside) == 0
     assert "TeacherUtility" in (home / "third" / "audit.json").read_text()
