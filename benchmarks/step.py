@@ -1,10 +1,14 @@
 """The cost of a training step: XE, FCL, and FCL written plainly; and our contrast against pytorch-metric-learning's.
 
-    python benchmarks/step.py                                        # 2 cores: LeNet, batch 128, float32
+    python benchmarks/step.py --repeats 100                          # a CPU: LeNet, batch 128, float32
     python benchmarks/step.py --network resnet56 --batch 1024 --device cuda --bf16 --compile
 
-Times are medians of interleaved repetitions in one run on one machine; "device busy" is one step's. Counting a forward
-as 1, a backward to the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain version 11.
+Repetitions are interleaved, in one run on one machine. On a GPU times are medians, and "device busy" is one step's. On
+a CPU they are the least CPU time of one thread, on which other programs have the least influence. Counting a forward as
+1, a backward to the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain version 11.
+
+"total.backward()" is FCL in a loop that does not name the weights: the image is a leaf, and gets its gradient twice.
+"passes alone" are FCL's forward and backward passes, without selection, perturbation and contrast: a floor.
 """
 
 from __future__ import annotations
@@ -47,29 +51,48 @@ def fcl_plainly(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return CrossEntropy()(model.head(z), y).mean() + FCL_STEP.weight * FCL_STEP.contrast(z, near, far)
 
 
-STEPS = {"XE": xe, "FCL": fcl, "FCL, the plain way": fcl_plainly}
+def passes_alone(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    image = x.detach().requires_grad_()
+    z = model.embed(image)
+    losses = CrossEntropy()(model.head(z), y)
+    torch.autograd.grad(losses.sum(), image, retain_graph=True)
+    with evaluating(model):
+        views = model.embed(torch.cat([x, x]))
+    return losses.mean() + z.mean() + views.mean()
 
 
-def timed(work: Callable[[], object], device: torch.device, calls: int = 5) -> float:
+XE_STEP, ANY_BACKWARD = "XE", "FCL, total.backward()"
+STEPS = {
+    XE_STEP: xe,
+    "FCL": fcl,
+    ANY_BACKWARD: fcl,
+    "FCL, the plain way": fcl_plainly,
+    "FCL, passes alone": passes_alone,
+}
+
+
+def timed(work: Callable[[], object], device: torch.device, calls: int) -> float:
     """Milliseconds per call, over several consecutive calls as in training, so that the device does not wait."""
-    begin = time.perf_counter()
+    clock = time.perf_counter if device.type == "cuda" else time.process_time
+    begin = clock()
     for _ in range(calls):
         work()
     if device.type == "cuda":
         torch.cuda.synchronize()
-    return 1000 * (time.perf_counter() - begin) / calls
+    return 1000 * (clock() - begin) / calls
 
 
-def medians(works: dict[str, Callable[[], object]], device: torch.device, repeats: int) -> dict[str, float]:
-    """The median time of each, interleaved so that a drift of the machine affects all of them."""
+def typical(works: dict[str, Callable[[], object]], device: torch.device, repeats: int) -> dict[str, float]:
+    """The time of each, interleaved so that a drift of the machine affects all of them: medians, on a CPU the least."""
     for work in works.values():
         for _ in range(3):
             work()
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats):
         for name, work in works.items():
-            times[name].append(timed(work, device))
-    return {name: statistics.median(values) for name, values in times.items()}
+            times[name].append(timed(work, device, calls=5 if device.type == "cuda" else 1))
+    summary = statistics.median if device.type == "cuda" else min
+    return {name: summary(values) for name, values in times.items()}
 
 
 def busy(work: Callable[[], object], device: torch.device) -> float | None:
@@ -97,15 +120,17 @@ def time_steps(
             model.embed = torch.compile(model.embed)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, nesterov=True)
 
-        def work(model: nn.Module = model, step=step, optimizer=optimizer) -> None:
+        leaves = None if name == ANY_BACKWARD else list(model.parameters())
+
+        def work(model: nn.Module = model, step=step, optimizer=optimizer, leaves=leaves) -> None:
             optimizer.zero_grad()
             with torch.autocast(device.type, torch.bfloat16) if arguments.bf16 else nullcontext():
                 total = step(model, x, y)
-            total.backward()
+            total.backward(inputs=leaves)
             optimizer.step()
 
         works[name] = work
-    times = medians(works, device, arguments.repeats)
+    times = typical(works, device, arguments.repeats)
     return {name: {"ms": times[name], "busy": busy(work, device)} for name, work in works.items()}
 
 
@@ -147,6 +172,8 @@ def main() -> None:
     parser.add_argument("--out", type=to_write, help="write the numbers as JSON")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
+    if device.type == "cpu":
+        torch.set_num_threads(1)
     threads = f"{platform.machine()}, {torch.get_num_threads()} threads"
     name = torch.cuda.get_device_name() if device.type == "cuda" else threads
     record: dict[str, object] = {"device": name, "torch": torch.__version__, "python": platform.python_version()}
@@ -156,7 +183,7 @@ def main() -> None:
     for how in ["eager", "compiled"] if arguments.compile else ["eager"]:
         times = time_steps(arguments, device, how == "compiled")
         record[how] = times
-        xe_time, fcl_time = times["XE"], times["FCL"]
+        xe_time, fcl_time = times[XE_STEP], times["FCL"]
         for step, time_of in times.items():
             ratios = f"{time_of['ms'] / xe_time['ms']:.2f} | {time_of['ms'] / fcl_time['ms']:.2f}"
             share = (
@@ -165,7 +192,7 @@ def main() -> None:
             print(f"| {step} | {how} | {time_of['ms']:.2f} | {ratios} | {share} |", flush=True)
     print("\n| contrast, forward and backward | batch | ms | / ours | MB |\n|---|---:|---:|---:|---:|")
     for batch in arguments.contrast:
-        times = medians(contrasts(batch, device), device, min(arguments.repeats, 5))
+        times = typical(contrasts(batch, device), device, min(arguments.repeats, 5))
         memory = contrast_memory(batch, device) if device.type == "cuda" else {}
         record[f"contrast {batch}"] = {"ms": times, "MB": memory}
         for name, ms in times.items():

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poise import AtRandom, AtRandomFraction, TopBottom, TopBottomFraction
+from poise.features import selection
+from poise.features.selection import _order_by_keys
 
 
 @st.composite
@@ -82,6 +84,23 @@ def test_ties_have_no_order_bias() -> None:
     draws = [TopBottom(2)(torch.zeros(1, 10), generator=generator) for _ in range(3000)]
     for side in zip(*draws, strict=True):
         assert torch.cat(side).float().mean(0).sub(0.2).abs().max() < 0.03
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=40))
+def test_the_order_by_keys_is_that_of_torch(values: list[float]) -> None:
+    rows = torch.tensor([values, values[::-1]], dtype=torch.float32)
+    assert torch.equal(_order_by_keys(rows), rows.argsort(dim=1, stable=True))
+
+
+@pytest.mark.parametrize("values", [torch.rand(64, 300), torch.rand(64, 300).round(decimals=1)])
+def test_keys_choose_what_a_sort_chooses(values: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen() -> list[torch.Tensor]:
+        return list(TopBottom(100)(values, generator=torch.Generator().manual_seed(0)))
+
+    by_keys = chosen()
+    monkeypatch.setattr(selection, "_order_by_keys", lambda rows: pytest.fail("the other way"))
+    monkeypatch.setattr(selection, "_sorts_keys", lambda rows: False)
+    assert all(torch.equal(one, other) for one, other in zip(by_keys, chosen(), strict=True))
 
 
 def test_a_generator_makes_ties_reproducible() -> None:

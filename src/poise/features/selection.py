@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Literal, Protocol, TypeAlias
 
 import torch
@@ -22,6 +24,7 @@ from poise.checks import require_choice, require_number, require_whole
 from poise.losses import traced
 
 Unit: TypeAlias = Literal["value", "pixel"]
+_LARGEST = 0x7FFFFFFF
 
 
 class Selection(Protocol):
@@ -149,38 +152,44 @@ def _choose(
     _num_features(u.shape, per)
     values = torch.linalg.vector_norm(u, dim=1, keepdim=True) if per == "pixel" else u
     rows = values.flatten(1)  # [B, N]
-    if valid is None and _sorts_in_part(rows) and 2 * (k := int(count(torch.tensor(rows.shape[1])))) <= rows.shape[1]:
-        low, high = _extremes(rows, k, generator)
-        return low.view_as(values).expand_as(u), high.view_as(values).expand_as(u)
     usable = torch.ones_like(rows, dtype=torch.bool) if valid is None else _usable(valid, u, per)
     order = _ascending(rows.masked_fill(~usable, torch.nan), generator)  # sort puts NaN last
     num_valid = usable.sum(1, keepdim=True)
-    counts = count(num_valid)
+    k = count(num_valid)
     place = torch.arange(rows.shape[1], device=u.device).expand_as(rows)
-    enough = num_valid >= 2 * counts
-    low = _at(order, enough & (place < counts)) & usable
-    high = _at(order, enough & (place >= num_valid - counts) & (place < num_valid)) & usable
+    enough = num_valid >= 2 * k
+    low = _at(order, enough & (place < k)) & usable
+    high = _at(order, enough & (place >= num_valid - k) & (place < num_valid)) & usable
     return low.view_as(values).expand_as(u), high.view_as(values).expand_as(u)
-
-
-def _sorts_in_part(rows: Tensor) -> bool:
-    """Whether `_extremes` takes the rows: on a CPU, without NaN and -inf, for which it has other uses."""
-    return rows.device.type == "cpu" and rows.numel() > 0 and not traced(rows) and bool(rows.amin() > -torch.inf)
-
-
-def _extremes(rows: Tensor, k: int, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """The masks of all rows with the same k: two partial sorts take a third of the time of a whole one on a CPU."""
-    shuffled = torch.randperm(rows.shape[1], generator=generator)  # so that ties are broken at random
-    values, none = rows.index_select(1, shuffled), torch.zeros_like(rows, dtype=torch.bool)
-    least = values.topk(k, largest=False, sorted=False).indices
-    most = values.scatter_(1, least, -torch.inf).topk(k, sorted=False).indices
-    return none.scatter(1, shuffled[least], True), none.scatter(1, shuffled[most], True)
 
 
 def _ascending(rows: Tensor, generator: torch.Generator | None) -> Tensor:
     """[B, N] the features of each row in ascending order; ties in one random order that all rows share."""
     shuffled = torch.randperm(rows.shape[1], device=rows.device, generator=generator)
-    return shuffled[rows[:, shuffled].argsort(dim=1, stable=True)]
+    mixed = rows.index_select(1, shuffled)
+    return shuffled[_order_by_keys(mixed) if _sorts_keys(mixed) else mixed.argsort(dim=1, stable=True)]
+
+
+def _sorts_keys(rows: Tensor) -> bool:
+    return rows.device.type == "cpu" and rows.dtype == torch.float32 and not traced(rows) and _has_numpy()
+
+
+@cache
+def _has_numpy() -> bool:
+    return find_spec("numpy") is not None
+
+
+def _order_by_keys(rows: Tensor) -> Tensor:
+    """rows.argsort(dim=1, stable=True) of float32 on a CPU, in a tenth of the time.
+
+    NumPy sorts whole numbers with vector instructions. A key has the place of a value in its low half. In its high half
+    it has the value's bits, whose order as whole numbers is that of the values once those of negative ones are flipped.
+    """
+    bits = (rows + 0.0).view(torch.int32)  # -0.0 is 0.0
+    ranks = (bits ^ ((bits >> 31) & _LARGEST)).masked_fill_(rows.isnan(), _LARGEST)  # NaN is last
+    keys = (ranks.long() << 32) | torch.arange(rows.shape[1])
+    keys.numpy().sort(axis=1)
+    return keys & 0xFFFFFFFF
 
 
 def _at(order: Tensor, chosen: Tensor) -> Tensor:
