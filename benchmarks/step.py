@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from poise import FCL, XE, CrossEntropy, Gaussian, GradientUtility, InfoNCE, LeNet, TopBottom, resnet56
 from poise.classifier import evaluating
+from poise.running.record import surroundings
 
 NETWORKS = {"lenet": (lambda: LeNet(15), (1, 28, 28)), "resnet56": (lambda: resnet56(10), (3, 32, 32))}
 FCL_STEP = FCL(GradientUtility(), TopBottom(k=256), Gaussian(sigma=0.5), InfoNCE(temperature=0.1), weight=1e-3)
@@ -176,7 +177,7 @@ def main() -> None:
         torch.set_num_threads(1)
     threads = f"{platform.machine()}, {torch.get_num_threads()} threads"
     name = torch.cuda.get_device_name() if device.type == "cuda" else threads
-    record: dict[str, object] = {"device": name, "torch": torch.__version__, "python": platform.python_version()}
+    record: dict[str, object] = {**surroundings(device), "device": name}
     precision = "bf16" if arguments.bf16 else "float32"
     print(f"{arguments.network}, batch {arguments.batch}, {precision}, {name}, torch {torch.__version__}\n")
     print("| step | how | ms | / XE | / FCL | device busy, ms | / XE |\n|---|---|---:|---:|---:|---:|---:|")
