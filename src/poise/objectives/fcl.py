@@ -93,9 +93,9 @@ class FCL:
         low, high = self.select(u, valid_features(x), generator)
         near, far = self.perturb(x, low, generator), self.perturb(x, high, generator)
         z_near, z_far = embed_pair(model, near, far, self.statistics)
-        rows = u.flatten(1)
-        keep = rows.amax(1) >= self.drop_below
-        taking_part = low.flatten(1).any(1) & rows.isfinite().all(1)
+        least, most = u.flatten(1).amin(1), u.flatten(1).amax(1)
+        keep = most >= self.drop_below
+        taking_part = low.flatten(1).any(1) & least.isfinite() & most.isfinite()
         contrast = self.contrast(forward.z, z_near, z_far, keep=keep, taking_part=taking_part)
         return weighted(forward, weight, "contrast", contrast)
 
