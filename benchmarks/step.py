@@ -7,8 +7,8 @@ Repetitions are interleaved, in one run on one machine. On a GPU times are media
 a CPU they are the least CPU time of one thread, on which other programs have the least influence. Counting a forward as
 1, a backward to the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain version 11.
 
-"total.backward()" is FCL in a loop that does not name the weights: the image is a leaf, and gets its gradient twice.
-"passes alone" are FCL's forward and backward passes, without selection, perturbation and contrast: a floor.
+XE and FCL run as in the engine, whose backward pass names the weights. "total.backward()" does not: the image is a leaf,
+and gets its gradient twice. "passes alone" are FCL's forward and backward passes, without selection, perturbation and contrast: a floor.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from poise import FCL, XE, CrossEntropy, Gaussian, GradientUtility, InfoNCE, LeNet, TopBottom, resnet56
 from poise.classifier import evaluating
 from poise.running.record import surroundings
+from poise.training.kernels.backward import inductor
 
 NETWORKS = {"lenet": (lambda: LeNet(15), (1, 28, 28)), "resnet56": (lambda: resnet56(10), (3, 32, 32))}
 FCL_STEP = FCL(GradientUtility(), TopBottom(k=256), Gaussian(sigma=0.5), InfoNCE(temperature=0.1), weight=1e-3)
@@ -62,14 +63,16 @@ def passes_alone(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return losses.mean() + z.mean() + views.mean()
 
 
-XE_STEP, ANY_BACKWARD = "XE", "FCL, total.backward()"
 STEPS = {
-    XE_STEP: xe,
+    "XE": xe,
     "FCL": fcl,
-    ANY_BACKWARD: fcl,
+    "FCL, total.backward()": fcl,
     "FCL, the plain way": fcl_plainly,
     "FCL, passes alone": passes_alone,
 }
+
+
+PLAIN = ("FCL, total.backward()", "FCL, the plain way")
 
 
 def timed(work: Callable[[], object], device: torch.device, calls: int) -> float:
@@ -111,17 +114,17 @@ def time_steps(
     arguments: argparse.Namespace, device: torch.device, compiled: bool
 ) -> dict[str, dict[str, float | None]]:
     build, shape = NETWORKS[arguments.network]
-    x = torch.rand(arguments.batch, *shape, device=device).to(memory_format=torch.channels_last)
+    layout = torch.channels_last if arguments.bf16 else torch.contiguous_format  # as plans choose it
+    x = torch.rand(arguments.batch, *shape, device=device).contiguous(memory_format=layout)
     y = torch.randint(10, (arguments.batch,), device=device)
     works = {}
     for name, step in STEPS.items():
         torch.manual_seed(0)
-        model = build().to(device, memory_format=torch.channels_last)
+        model = build().to(device, memory_format=layout)
+        leaves = None if name in PLAIN else list(model.parameters())
         if compiled:
-            model.embed = torch.compile(model.embed)
+            model.embed = torch.compile(model.embed, backend="inductor" if name in PLAIN else inductor)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, nesterov=True)
-
-        leaves = None if name == ANY_BACKWARD else list(model.parameters())
 
         def work(model: nn.Module = model, step=step, optimizer=optimizer, leaves=leaves) -> None:
             optimizer.zero_grad()
@@ -184,7 +187,7 @@ def main() -> None:
     for how in ["eager", "compiled"] if arguments.compile else ["eager"]:
         times = time_steps(arguments, device, how == "compiled")
         record[how] = times
-        xe_time, fcl_time = times[XE_STEP], times["FCL"]
+        xe_time, fcl_time = times["XE"], times["FCL"]
         for step, time_of in times.items():
             ratios = f"{time_of['ms'] / xe_time['ms']:.2f} | {time_of['ms'] / fcl_time['ms']:.2f}"
             share = (
