@@ -26,6 +26,15 @@ def test_the_package_alone_does_not_load_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.torch
+def test_all_names_load_without_the_compiler_of_torch() -> None:
+    """It takes longer than everything else; a step of training loads it, with torch's optimizers."""
+    code = (
+        "import sys, poise; [getattr(poise, name) for name in poise.__all__]; assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'FLC'"):
         poise.FLC  # noqa: B018

@@ -121,7 +121,6 @@ def _counts(counts: Any) -> tuple[float, ...]:
 _shifts: dict[tuple[Any, ...], Tensor] = {}
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _shift(loss: LogitAdjusted, device: torch.device, dtype: torch.dtype) -> Tensor:
     """tau * log prior [L], kept on the device: a copy from the host would be slow, and a CUDA graph cannot hold one."""
     key = (loss, device, dtype)
@@ -133,6 +132,10 @@ def _shift(loss: LogitAdjusted, device: torch.device, dtype: torch.dtype) -> Ten
             return made
         _shifts[key] = made
     return _shifts[key]
+
+
+# torch.compiler.assume_constant_result does no more, but imports the compiler first: a second at every start.
+_shift._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _check(logits: Tensor, y: Tensor) -> None:
