@@ -7,8 +7,9 @@ Repetitions are interleaved, in one run on one machine. On a GPU times are media
 a CPU they are the least CPU time of one thread, on which other programs have the least influence. Counting a forward as
 1, a backward to the input as 1 and a full backward as 2, XE costs 3, FCL 10 and the plain version 11.
 
-XE and FCL run as in the engine, whose backward pass names the weights. "total.backward()" does not: the image is a leaf,
-and gets its gradient twice. "passes alone" are FCL's forward and backward passes, without selection, perturbation and contrast: a floor.
+XE and FCL run as in the engine, whose backward pass names the weights. "total.backward()" does not: the image is a
+leaf, and gets its gradient twice. "passes alone" are FCL's forward and backward passes, without selection, perturbation
+and contrast: a floor.
 """
 
 from __future__ import annotations
