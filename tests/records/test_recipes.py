@@ -4,7 +4,7 @@ import ast
 
 from fake_records import RECIPE
 
-from poise.records.recipe_text import common_differences, differences, fields, pretty
+from poise.records.recipe_text import common_differences, differences, pretty, recipe_fields
 
 LINE = RECIPE.format(method="FCL", peak=0.001, seed=1)
 
@@ -33,7 +33,7 @@ def test_a_line_that_is_not_python_is_compared_as_text() -> None:
     one, other = (f"{'x' * 500}<function at {number}>{'y' * 500}" for number in (1, 2))
     (line,) = differences(one, other)
     assert "at 1>" in line and "at 2>" in line and len(line) < 200
-    assert differences(one, one) == [] and fields(one) is None and pretty(one) == one
+    assert differences(one, one) == [] and recipe_fields(one) is None and pretty(one) == one
 
 
 OPAQUE = "R(task=<T at 0x1>, network=<lambda>(n=3), plan=Plan(3, words=('a, b', [1, ')'])), method=M('XE (1, [2'))"
@@ -48,7 +48,7 @@ def test_parts_that_are_not_python_stand_beside_those_that_are() -> None:
         == []
         != differences(OPAQUE, OPAQUE.replace("XE", "FCL"))
     )
-    assert fields(OPAQUE.replace("<T at 0x1>", "T(a=1)"))["method[0]"] == "'XE (1, [2'"
+    assert recipe_fields(OPAQUE.replace("<T at 0x1>", "T(a=1)"))["method[0]"] == "'XE (1, [2'"
 
 
 def test_what_cannot_be_compared_is_a_difference_of_all_common_differences() -> None:

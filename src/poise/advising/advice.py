@@ -19,7 +19,7 @@ from torch import nn
 
 from poise.advising.budget import new_budget, saved_budget
 from poise.advising.candidates import BASELINE
-from poise.advising.comparison import Report, compare, runners, scores_of
+from poise.advising.comparison import Report, compare_candidates, runners, scores_of
 from poise.advising.decision import LOSS, decide
 from poise.advising.own_data import OwnData
 from poise.classifier import both_classes, evaluating
@@ -49,7 +49,7 @@ def advise(
     deadline = time.monotonic() + 60 * minutes
     out.mkdir(parents=True, exist_ok=True)
     budget = saved_budget(out, data) or new_budget(out, data, minutes, device)
-    compared = compare(data, budget, out, device, deadline, report)
+    compared = compare_candidates(data, budget, out, device, deadline, report)
     found = decide(data, budget, compared, scores_of(data), accepted)
     write_answer(out, found)
     return found

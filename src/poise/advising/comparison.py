@@ -119,7 +119,7 @@ def scores_of(data: OwnData) -> Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class MethodComparison:
     """Candidates and their results so far.
 
     rounds    {name: number of rounds it took part in}.
@@ -135,9 +135,9 @@ class Comparison:
     finished: bool
 
 
-def compare(
+def compare_candidates(
     data: OwnData, budget: Budget, out: Path, device: torch.device, deadline: float, report: Report
-) -> Comparison:
+) -> MethodComparison:
     """Run the rounds until the deadline."""
     tried = candidates(data, budget.steps(data.trained_on), budget.few)
     baseline, others = tried[0], list(tried[1:])
@@ -156,7 +156,7 @@ def compare(
         if not finished:
             break
     right = {each.name: found for each in tried if (found := runs.right(each.name, SEEDS[-1]))}
-    return Comparison(tried, right, runs.seconds_per_step(tried), rounds, runs.failed, finished)
+    return MethodComparison(tried, right, runs.seconds_per_step(tried), rounds, runs.failed, finished)
 
 
 class _Runs:

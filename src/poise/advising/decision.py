@@ -17,7 +17,7 @@ from typing import Any
 
 from poise.advising.budget import Budget
 from poise.advising.candidates import BASELINE, Candidate
-from poise.advising.comparison import Comparison
+from poise.advising.comparison import MethodComparison
 from poise.advising.intervals import Gap, Scores, pooled_variance
 from poise.advising.noisy_sets import columns, names_of_sets
 from poise.advising.own_data import OwnData
@@ -28,7 +28,7 @@ LOSS = 0.01  # of a column, that a recommended method may lose
 
 
 def decide(
-    data: OwnData, budget: Budget, compared: Comparison, scores: Scores, accepted: float = LOSS
+    data: OwnData, budget: Budget, compared: MethodComparison, scores: Scores, accepted: float = LOSS
 ) -> dict[str, Any]:
     """The content of advice.json; `accepted` is what a column may lose."""
     rows = [_row(each, compared, scores, accepted) for each in compared.tried]
@@ -70,7 +70,7 @@ def _facts_of(data: OwnData, budget: Budget) -> dict[str, Any]:
     }
 
 
-def _row(candidate: Candidate, compared: Comparison, scores: Scores, accepted: float) -> dict[str, Any]:
+def _row(candidate: Candidate, compared: MethodComparison, scores: Scores, accepted: float) -> dict[str, Any]:
     """What is known of a candidate."""
     name, base = candidate.name, compared.right.get(BASELINE, {})
     own = {seed: right for seed, right in compared.right.get(name, {}).items() if seed in base}

@@ -31,7 +31,7 @@ Right: TypeAlias = "Mapping[int, Mapping[str, np.ndarray]]"  # seed → set → 
 
 
 @dataclass(frozen=True)
-class Cell:
+class WeightedPart:
     """A weighted part of a difference: the examples of a class, or all of them, in some sets."""
 
     weight: float
@@ -58,15 +58,15 @@ class Scores:
     numbers: Sequence[np.ndarray]
     labels: Sequence[np.ndarray]
 
-    def cells(self, column: str | None = None) -> tuple[Cell, ...]:
+    def cells(self, column: str | None = None) -> tuple[WeightedPart, ...]:
         """The cells of a column, or of the score, which is the mean of the columns."""
         if column is None:
             share = 1 / len(self.columns)
             each = [cell for found in self.columns for cell in self.cells(found.name)]
-            return tuple(Cell(share * cell.weight, cell.sets, cell.label) for cell in each)
+            return tuple(WeightedPart(share * cell.weight, cell.sets, cell.label) for cell in each)
         found = next(each for each in self.columns if each.name == column)
         labels = found.classes or (None,)
-        return tuple(Cell(1 / len(labels), found.of, label) for label in labels)
+        return tuple(WeightedPart(1 / len(labels), found.of, label) for label in labels)
 
     def mean(self, right: Right, column: str | None = None) -> float:
         """The mean over seeds of a column, or of the score; 0 without seeds."""
@@ -104,16 +104,16 @@ class Scores:
         """Whether seeds validate on different examples."""
         return len(self.numbers) > 1 and not np.array_equal(self.numbers[0], self.numbers[1])
 
-    def _value(self, cells: tuple[Cell, ...], seed: int, right: Mapping[str, np.ndarray]) -> float:
+    def _value(self, cells: tuple[WeightedPart, ...], seed: int, right: Mapping[str, np.ndarray]) -> float:
         return sum(
             cell.weight * float(np.mean([right[name][self._rows(cell, seed)] for name in cell.sets])) for cell in cells
         )
 
-    def _rows(self, cell: Cell, seed: int) -> np.ndarray:
+    def _rows(self, cell: WeightedPart, seed: int) -> np.ndarray:
         labels = self.labels[seed]
         return np.arange(len(labels)) if cell.label is None else np.flatnonzero(labels == cell.label)
 
-    def _over_examples(self, cells: tuple[Cell, ...], a: Right, b: Right) -> tuple[float, float, float]:
+    def _over_examples(self, cells: tuple[WeightedPart, ...], a: Right, b: Right) -> tuple[float, float, float]:
         """The difference, V_examples, and its degrees of freedom."""
         phi = np.zeros(1 + max(int(numbers.max()) for numbers in self.numbers))
         mean, extras, variances = 0.0, 0.0, []
@@ -128,7 +128,7 @@ class Scores:
         freedom = sum(v for v, _ in variances) ** 2 / sum(v**2 / f for v, f in variances)
         return mean, float(phi @ phi) + extras, freedom
 
-    def _by_example(self, cell: Cell, a: Right, b: Right) -> tuple[np.ndarray, np.ndarray]:
+    def _by_example(self, cell: WeightedPart, a: Right, b: Right) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of a cell's examples, and the difference of each: the mean over sets and seeds that use it."""
         seeds = sorted(a.keys() & b.keys())
         numbers = np.concatenate([self.numbers[seed][self._rows(cell, seed)] for seed in seeds])

@@ -33,7 +33,7 @@ from poise.checks import is_whole, require_number, require_whole
 from poise.data.balance import class_counts
 from poise.models.split import call_model, split
 from poise.random import Stream
-from poise.running.experiment import Examples, values_of
+from poise.running.experiment import Examples, module_values
 from poise.tokens import Input, Tokens, shape_of
 
 Kind = Literal["pictures", "table", "text"]
@@ -107,7 +107,7 @@ class OwnData:
 
 def read_recipe(path: Path) -> OwnData:
     """Run the file and check what it defines; ValueError in one sentence."""
-    values = values_of(path)
+    values = module_values(path)
     for name, what in (("network", "a function that returns a new network"), ("train", "(x, y)")):
         if name not in values:
             raise ValueError(f"{path} does not define {name}: set {name} to {what}")

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from poise.auditing.measure import units
-from poise.auditing.reliance import COLOUR, REGION, Answers, Influence, Part, logits_of, pairs_of
+from poise.auditing.reliance import COLOUR, REGION, Answers, Influence, Part, batched_logits, pairs_of
 from poise.auditing.statistics.numbers import Number, proportion, top_gap
 
 _STILL = 1e-4  # of the typical distance of the two largest logits
@@ -84,7 +84,7 @@ def _is_still(held: Answers, group: Sequence[Part], still: float) -> bool:
     moved = x[rows]
     for part in group:
         moved = part.put(moved, x[donors])
-    return bool(np.abs(logits_of(held.model, moved) - held.logits[rows]).max() <= still)
+    return bool(np.abs(batched_logits(held.model, moved) - held.logits[rows]).max() <= still)
 
 
 def _of(held: Answers, group: Sequence[Part], empty: Sequence[Part]) -> Blindness:

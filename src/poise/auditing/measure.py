@@ -318,7 +318,7 @@ class Proof:
     answer_after: int
 
 
-def plain(x: Input) -> np.ndarray:
+def only_example(x: Input) -> np.ndarray:
     """The only example of a batch as an array; of a sentence, the ids of its tokens."""
     found: np.ndarray = x.ids[x.mask].numpy() if isinstance(x, Tokens) else _small(x[0].detach().float()).numpy()
     return found
@@ -352,7 +352,7 @@ class Showcase:
         there = np.flatnonzero((predicted == rows["label"]) & (rows["near_answer"][:, middle] != predicted))
         if self.flip is None and len(there):
             row = int(there[0])
-            before, after = (plain(part[row : row + 1].to("cpu")) for part in (found.batch.x, found.near))
+            before, after = (only_example(part[row : row + 1].to("cpu")) for part in (found.batch.x, found.near))
             answer = int(rows["near_answer"][row, middle])
             self.flip = Proof(first + row, before, after, int(predicted[row]), answer)
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from poise.auditing.reliance import Answers, logits_of
+from poise.auditing.reliance import Answers, batched_logits
 from poise.auditing.statistics.misuse import temperature
 from poise.auditing.statistics.numbers import Number, paired_drop, proportion
 from poise.auditing.verdict import MISMATCH, Finding
@@ -79,7 +79,7 @@ def _ranges(held: Answers) -> Iterator[tuple[np.ndarray, str, str]]:
         ways["if the pictures are normalized as ImageNet's"] = lambda x: (x - mean) / std
         ways["if red and blue are exchanged"] = lambda x: x.flip(1)
     for cause, change in ways.items():
-        right = logits_of(held.model, change(held.x)).argmax(1) == held.labels
+        right = batched_logits(held.model, change(held.x)).argmax(1) == held.labels
         yield (
             right.astype(float),
             cause,

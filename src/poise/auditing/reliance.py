@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from poise.auditing.measure import Proof, plain
+from poise.auditing.measure import Proof, only_example
 from poise.auditing.statistics.numbers import Number, paired_drop, proportion
 from poise.classifier import Classifier, evaluating
 from poise.tokens import Input, Tokens
@@ -126,7 +126,7 @@ class Answers:
 
 
 @torch.no_grad()
-def logits_of(model: Classifier, x: Input) -> np.ndarray:
+def batched_logits(model: Classifier, x: Input) -> np.ndarray:
     """The logits [N, L] of any number of examples."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     with evaluating(model):
@@ -240,7 +240,7 @@ def _around(part: Part) -> list[Part]:
 
 def _swapped(held: Answers, part: Part, rows: np.ndarray, donors: np.ndarray) -> Influence:
     x = cast(Tensor, held.x)
-    logits = logits_of(held.model, part.put(x[rows], x[donors]))
+    logits = batched_logits(held.model, part.put(x[rows], x[donors]))
     return _influence(held, part.name, part.kind, rows, logits, held.predicted[donors], part)
 
 
@@ -273,7 +273,7 @@ def _taken_out(held: Answers, part: Part, one: Influence) -> Influence:
 
 
 def _without(held: Answers, one: Influence, changed: Input) -> Influence:
-    answers = logits_of(held.model, changed).argmax(1)
+    answers = batched_logits(held.model, changed).argmax(1)
     return replace(
         one,
         without_changed=proportion((answers != held.predicted).astype(float)),
@@ -291,7 +291,7 @@ def word_influences(held: Answers, word: Callable[[int], str], seed: int = 0) ->
         rows = np.flatnonzero(~has & (held.predicted != said) & x.features.any(1).numpy())[:_SENTENCES]
         if len(rows) < LEAST_PAIRS:
             continue
-        logits = logits_of(held.model, with_word(x[torch.from_numpy(rows)], number, seed))
+        logits = batched_logits(held.model, with_word(x[torch.from_numpy(rows)], number, seed))
         one = _influence(held, f"the word {word(number)!r}", WORD, rows, logits, said)
         found.append((number, replace(one, purity=count / int(has.sum()), word=(number, said))))
     ranked = sorted(found, key=lambda each: (-each[1].changed.value, -each[1].followed.value))
@@ -331,7 +331,7 @@ def proof_of(held: Answers, parts: Sequence[Part], follows: bool, seed: int = 0)
     moved = x[rows]
     for part in parts:
         moved = part.put(moved, x[donors])
-    answers = logits_of(held.model, moved).argmax(1)
+    answers = batched_logits(held.model, moved).argmax(1)
     wanted = held.predicted[donors] if follows else held.predicted[rows]
     return _first_proof(held, rows, moved, answers, wanted)
 
@@ -341,7 +341,7 @@ def word_proof(held: Answers, number: int, answer: int, seed: int = 0) -> Proof 
     x = cast(Tokens, held.x)
     rows = np.flatnonzero((held.predicted != answer) & ~(x.ids == number).any(1).numpy() & x.features.any(1).numpy())
     moved = with_word(x[torch.from_numpy(rows)], number, seed)
-    answers = logits_of(held.model, moved).argmax(1) if len(rows) else rows
+    answers = batched_logits(held.model, moved).argmax(1) if len(rows) else rows
     return _first_proof(held, rows, moved, answers, np.full(len(rows), answer))
 
 
@@ -352,5 +352,5 @@ def _first_proof(
     if not len(shows):
         return None
     place, row = int(shows[0]), int(rows[shows[0]])
-    before, after = plain(held.x[row : row + 1]), plain(moved[place : place + 1])
+    before, after = only_example(held.x[row : row + 1]), only_example(moved[place : place + 1])
     return Proof(row, before, after, int(held.predicted[row]), int(answers[place]))

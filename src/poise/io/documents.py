@@ -96,18 +96,18 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{place_of(path)} is damaged or cut short: {error}{remedy(kind)}") from None
+        raise RecordError(f"{place_of(path)} is damaged or cut short: {error}{how_to_restore(kind)}") from None
     if not isinstance(content, dict) or "version" not in content:
         raise RecordError(f"{path} is not a Poise {kind}: it has no version")
     version = content["version"]
     if version not in (VERSION, PROVED) or isinstance(version, bool):
         raise RecordError(f"{path} has version {version!r:.40} of the format; this Poise reads {VERSION} and {PROVED}")
     if not proved:
-        raise RecordError(f"{place_of(path)} is damaged: its content does not match its checksum{remedy(kind)}")
+        raise RecordError(f"{place_of(path)} is damaged: its content does not match its checksum{how_to_restore(kind)}")
     return shown
 
 
-def remedy(kind: str) -> str:
+def how_to_restore(kind: str) -> str:
     """How to restore a damaged file of a run; empty for other files."""
     again = "; run the command that wrote it (`poise run` or `poise reproduce`) again"
     return again if kind in ("record", "experiment") else ""

@@ -50,19 +50,21 @@ def find_head(model: nn.Module) -> str:
     children = [name for name, child in model.named_children() if [*child.parameters()]]
     if not named and len(children) == 1 and only:
         return f"{children[0]}.{find_head(model.get_submodule(children[0]))}"
-    raise ValueError(f"no layer is clearly the head of this {type(model).__name__}. {candidates(model)}")
+    raise ValueError(f"no layer is clearly the head of this {type(model).__name__}. {head_candidates(model)}")
 
 
 def _name_of(model: nn.Module, module: Any) -> str:
     for name, candidate in model.named_modules():
         if candidate is module and name:
             return str(name)
-    raise ValueError(f"get_classifier() did not return a layer of this {type(model).__name__}. {candidates(model)}")
+    raise ValueError(
+        f"get_classifier() did not return a layer of this {type(model).__name__}. {head_candidates(model)}"
+    )
 
 
 def known_head(model: nn.Module, head: str) -> str:
     if head not in dict(model.named_modules()) or not head:
-        raise ValueError(f"this {type(model).__name__} has no layer {head!r}. {candidates(model)}")
+        raise ValueError(f"this {type(model).__name__} has no layer {head!r}. {head_candidates(model)}")
     return head
 
 
@@ -87,7 +89,7 @@ def _is_pointwise(module: nn.Module) -> bool:
     return isinstance(module, CONVOLUTIONS) and {*module.kernel_size, *module.stride} == {1}
 
 
-def candidates(model: nn.Module) -> str:
+def head_candidates(model: nn.Module) -> str:
     linear, pointwise = layers_of(model, _is_linear), layers_of(model, _is_pointwise)
     plain = {name: inner_layer(layer) for name, layer in linear.items()}
     rows = [f"{name} ({layer.in_features} → {layer.out_features})" for name, layer in plain.items()]
@@ -110,7 +112,7 @@ def called_head(run: Run, model: nn.Module, x: Input) -> str:
         if not reason:
             return name
         reasons += [] if reason.startswith(_NOT_CALLED) else [f": {name!r} is not its last layer: {reason}"]
-    why = reasons[0] if reasons else f". {candidates(model)}"
+    why = reasons[0] if reasons else f". {head_candidates(model)}"
     raise ValueError(f"no layer is clearly the head of this {type(model).__name__}{why}")
 
 
@@ -195,7 +197,7 @@ def why_not_last(run: Run, model: nn.Module, head: nn.Module, x: Input, first: P
             return f"the model applies {name} to its output. Let the model return its logits, without {name}"
     names = [name for name, p in model.named_parameters() if any(p is other for other in first.learned)]
     if any(layer.weight is p for layer in layers(model) for p in first.learned):
-        return f"the model's output also comes from other layers. {candidates(model)}"
+        return f"the model's output also comes from other layers. {head_candidates(model)}"
     if first.learned and not first.used:
         return "its output is not the first output of the model. Let the model return its logits alone or first"
     if first.learned:

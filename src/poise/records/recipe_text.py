@@ -30,7 +30,7 @@ def common_differences(one: str, other: str) -> list[str]:
 
 def _differences(one: str, other: str) -> list[tuple[str, str]]:
     """Pairs (field, line about its difference); the field is empty for a whole recipe."""
-    left, right = fields(one), fields(other)
+    left, right = recipe_fields(one), recipe_fields(other)
     if left is None or right is None:
         return [] if one == other else [("", f"the recipe: {_first_difference(one, other)}{_OPAQUE}")]
     names = dict.fromkeys([*left, *right])
@@ -45,7 +45,7 @@ def _line(name: str, one: str, other: str) -> str:
 
 
 @lru_cache  # all runs of a method have the same recipe
-def fields(recipe: str) -> dict[str, str] | None:
+def recipe_fields(recipe: str) -> dict[str, str] | None:
     """Every value of a recipe by its path; None if the line does not look like a call.
 
     A part that is not Python, such as `<lambda>(width=3)` or `<Task object at 0x7f…>`, is split as far as it looks like

@@ -19,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from poise.errors import RecordError
-from poise.io.documents import documents, place_of, read_json, remedy
+from poise.io.documents import documents, how_to_restore, place_of, read_json
 from poise.records.columns import Column, Counts, corruption_of
 from poise.records.recipe_text import common_differences, differences
 
@@ -316,7 +316,7 @@ def _with_distinct_titles(found: list[Results], folder: Path) -> list[Results]:
 
 def _require(path: Path, kind: str, fault: str) -> None:
     if fault:
-        raise RecordError(f"{place_of(path)} is not a Poise {kind}: its {fault}{remedy(kind)}")
+        raise RecordError(f"{place_of(path)} is not a Poise {kind}: its {fault}{how_to_restore(kind)}")
 
 
 def _experiment(content: dict[str, Any]) -> StoredExperiment:

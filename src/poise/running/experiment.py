@@ -291,10 +291,10 @@ _FOLDERS: set[Path] = set()  # folders of the files that were run
 
 def value_of(path: Path, name: str) -> Any:
     """Run a file and return the value of a name in it; None if it does not define the name."""
-    return values_of(path).get(name)
+    return module_values(path).get(name)
 
 
-def values_of(path: Path) -> dict[str, Any]:
+def module_values(path: Path) -> dict[str, Any]:
     """Run a file and return its values by name. Its folder comes first in `sys.path`, as in a Python script."""
     folder = path.resolve().parent
     _FOLDERS.add(folder)
