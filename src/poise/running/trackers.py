@@ -48,7 +48,7 @@ def run_name(folder: Path) -> str:
 
 
 @contextmanager
-def as_tensorboard(folder: Path, experiment: str) -> Iterator[Write]:
+def to_tensorboard(folder: Path, experiment: str) -> Iterator[Write]:
     writer = _load("tensorboard", "torch.utils.tensorboard").SummaryWriter(str(folder / "tensorboard"))
 
     def write(log: Sequence[Entry]) -> None:
@@ -63,7 +63,7 @@ def as_tensorboard(folder: Path, experiment: str) -> Iterator[Write]:
 
 
 @contextmanager
-def as_csv(folder: Path, experiment: str) -> Iterator[Write]:
+def to_csv(folder: Path, experiment: str) -> Iterator[Write]:
     def write(log: Sequence[Entry]) -> None:
         rows = [{"epoch": entry["epoch"], **numbers_of(entry)} for entry in log]
         stream = io.StringIO()
@@ -76,7 +76,7 @@ def as_csv(folder: Path, experiment: str) -> Iterator[Write]:
 
 
 @contextmanager
-def as_wandb(folder: Path, experiment: str) -> Iterator[Write]:
+def to_wandb(folder: Path, experiment: str) -> Iterator[Write]:
     wandb = _load("wandb")
     identity = sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     settings = {"id": identity, "resume": "allow", "reinit": "create_new", "dir": str(folder)}
@@ -88,7 +88,7 @@ def as_wandb(folder: Path, experiment: str) -> Iterator[Write]:
 
 
 @contextmanager
-def as_trackio(folder: Path, experiment: str) -> Iterator[Write]:
+def to_trackio(folder: Path, experiment: str) -> Iterator[Write]:
     run = _load("trackio").init(project=experiment, name=run_name(folder), resume="allow", embed=False)
     try:
         yield lambda log: run.log(numbers_of(log[-1]), step=log[-1]["epoch"])
@@ -97,7 +97,7 @@ def as_trackio(folder: Path, experiment: str) -> Iterator[Write]:
 
 
 @contextmanager
-def as_mlflow(folder: Path, experiment: str) -> Iterator[Write]:
+def to_mlflow(folder: Path, experiment: str) -> Iterator[Write]:
     client, known = _load("mlflow").MlflowClient(), folder / _RUN
     if not known.exists():
         held = client.get_experiment_by_name(experiment)
@@ -115,11 +115,11 @@ def as_mlflow(folder: Path, experiment: str) -> Iterator[Write]:
 
 
 TRACKERS: dict[str, Callable[[Path, str], AbstractContextManager[Write]]] = {
-    "tensorboard": as_tensorboard,
-    "wandb": as_wandb,
-    "trackio": as_trackio,
-    "mlflow": as_mlflow,
-    "csv": as_csv,
+    "tensorboard": to_tensorboard,
+    "wandb": to_wandb,
+    "trackio": to_trackio,
+    "mlflow": to_mlflow,
+    "csv": to_csv,
 }
 
 
