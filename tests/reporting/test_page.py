@@ -19,8 +19,20 @@ from fake_records import cifar, mnist, path_of
 
 from poise.errors import RecordError
 from poise.records.schema import Results, load_results
+from poise.reporting.captions import MEANINGS, meaning_of
 from poise.reporting.figures.curves import class_bars, curve, difference_plot, learning_curves, measures
-from poise.reporting.figures.svg import ACCURACY, Scale, colour, element, heading, heat_map, scale_of, short, text_on
+from poise.reporting.figures.svg import (
+    ACCURACY,
+    Scale,
+    colour,
+    colours_of,
+    element,
+    heading,
+    heat_map,
+    scale_of,
+    short,
+    text_on,
+)
 from poise.reporting.page import facts_of, findings, page
 from poise.reporting.tables import (
     class_accuracies,
@@ -59,7 +71,46 @@ def test_the_page_is_well_formed_and_holds_all_experiments(tmp_path: Path) -> No
     assert headings == ["CIFAR-10-C (Table 3)", "Synthetic MNIST (Table 1)"]
     identities = [found.get("id") for found in parse(html).iter() if found.get("id")]
     targets = [found.get("href") for found in parse(html).iter("a")]
-    assert targets == [f"#{each}" for each in identities] and len(set(identities)) == 2
+    assert sorted(targets) == sorted(f"#{each}" for each in identities) and len(set(identities)) == len(identities)
+    assert {"experiment-2", "effects-1", "table-1", "figures-2", "recipes-2"} <= set(identities)
+
+
+def test_abbreviations_have_tooltips(tmp_path: Path) -> None:
+    heads = {found.text: found.get("title") for found in parse(page(load_results(mnist(tmp_path)))).iter("th")}
+    assert (
+        heads["BAL+UN"]
+        == "BAL: the balanced test set, without noise; UN: uniform noise: some pixels become a random grey"
+    )
+    assert heads["CL+Gaussian"] == "CL+Gaussian: a contrast with noise on all features"
+    assert heads["seeds"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("PG+FCL", ["PG", "FCL"]),
+        ("XE+Gaussian 0.2", ["XE+Gaussian"]),
+        ("XE, adjusted", ["XE", "adjusted"]),
+        ("NUN 30%", ["NUN"]),
+        ("FUN", []),
+    ],
+)
+def test_the_meaning_of_a_name(name: str, words: list[str]) -> None:
+    assert meaning_of(name) == "; ".join(f"{word}: {MEANINGS[word]}" for word in words)
+
+
+def test_a_method_has_one_colour_on_every_page() -> None:
+    pages = [
+        ["XE", "FCL", "mixin"],
+        ["mixin", "PG+XE", "CL+Gaussian", "FCL 0.01"],
+        ["recommended", "XE, adjusted", "XE"],
+    ]
+    found = [colours_of(methods) for methods in pages]
+    assert found[0]["XE"] == found[2]["XE"] and found[0]["FCL"] == found[1]["FCL 0.01"]
+    assert found[0]["mixin"] == found[1]["mixin"]
+    assert all(len(set(each.values())) == len(each) for each in found)
+    many = colours_of([f"m{n}" for n in range(40)])
+    assert len(many) == 40 and set(many.values()) == set(range(12))
 
 
 def test_the_page_opens_with_what_it_is_and_the_effect(tmp_path: Path) -> None:
@@ -201,7 +252,7 @@ def test_curves_have_every_seed_and_the_mean(tmp_path: Path) -> None:
     results = only(mnist(tmp_path, seeds=4))
     assert measures(results) == ["validation", "xe", "contrast", "weight", "learning_rate"]
     drawn = learning_curves(results, "xe", list(results.runs))
-    assert (drawn.count('class="seed s1"'), drawn.count('class="mean s1"')) == (4, 1)
+    assert (drawn.count('class="seed s2"'), drawn.count('class="mean s2"')) == (4, 1)
     assert learning_curves(results, "contrast", list(results.runs)).count("s0") == 0  # XE has no contrast
     run = results.runs["FCL"][0]
     assert curve(run, "xe")[3] == run.log[2]["loss"]["xe"] and len(curve(run, "validation")) == 20

@@ -19,7 +19,7 @@ from poise.reporting.captions import listed, spans
 from poise.reporting.figures import curves as plots
 from poise.reporting.figures.frontier import frontier_galleries
 from poise.reporting.figures.strips import Strip, chosen_strips
-from poise.reporting.figures.svg import COLOURS, Figures, heat_map, legend
+from poise.reporting.figures.svg import Figures, colours_of, heat_map, legend
 from poise.reporting.render import Cell, Sheet, render
 from poise.reporting.statistics import DASH
 from poise.reporting.tables import (
@@ -86,6 +86,12 @@ class Chapter:
     measured: list[Figures]
     pictures: list[Picture]
     recipes: list[RecipeText]
+
+    @property
+    def contents(self) -> list[str]:
+        """The parts that the page has, in its order."""
+        parts = {"Effects": self.effects, "Table": self.tables, "Frontiers": self.comparisons, "Figures": self.measured}
+        return [*(name for name, held in parts.items() if held), "Recipes"]
 
 
 def page(found: Sequence[Results]) -> str:
@@ -206,9 +212,10 @@ def _classes(results: Results, order: Sequence[str]) -> list[Figures]:
 def _bars(results: Results, name: str, order: Sequence[str]) -> list[Markup]:
     names, rare = results.experiment.class_names, results.experiment.rare_classes
     shares = {method: class_accuracies(results, method, name) for method in order}
+    colours = colours_of(order)
     return [
-        plots.class_bars(method, found, names, rare, place % COLOURS)
-        for place, (method, found) in enumerate(shares.items())
+        plots.class_bars(method, found, names, rare, colours[method])
+        for method, found in shares.items()
         if found is not None
     ]
 

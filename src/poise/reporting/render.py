@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from poise.io.documents import printable
+from poise.reporting.captions import meaning_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def render(template: str, **content: object) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("poise.reporting"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -53,6 +54,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals["meaning_of"] = meaning_of
+    return environment
 
 
 def _finalize(value: object) -> str:

@@ -19,11 +19,11 @@ from markupsafe import Markup
 from poise.corruptions.protocols import CORRUPTIONS
 from poise.records.schema import Record, Results
 from poise.reporting.figures.svg import (
-    COLOURS,
     WIDTH,
     Figures,
     Scale,
     box,
+    colours_of,
     drawing,
     frame,
     heading,
@@ -63,12 +63,13 @@ def learning_curves(results: Results, measure: str, order: Sequence[str]) -> Mar
     x = scale_of([at for at, _ in points], 46, WIDTH - 8)
     y = scale_of([value for _, value in points], 172, 26, logarithmic=measure not in ("validation", "weight"))
     parts = frame(Scale(x.low, x.high, x.start, x.end), y, measure.replace("_", " "), "epoch")
-    for place, method in enumerate(order):
-        name = f"s{place % COLOURS}"
+    colours = colours_of(order)
+    for method in order:
+        name = f"s{colours[method]}"
         parts += [polyline(_thin(x, y, run), f"seed {name}") for run in curves[method] if len(curves[method]) > 1]
-    for place, method in enumerate(order):
+    for method in order:
         if curves[method]:
-            parts.append(polyline(_thin(x, y, _mean(curves[method])), f"mean s{place % COLOURS}"))
+            parts.append(polyline(_thin(x, y, _mean(curves[method])), f"mean s{colours[method]}"))
     return drawing(204, f"{measure} over epochs of {', '.join(order)}", *parts)
 
 
@@ -88,7 +89,7 @@ def difference_plot(table: Table, column: int, order: Sequence[str]) -> Markup |
     bottom = 26 + high * len(rows)
     parts = [heading(12, table.columns[column].name), line(12, bottom, WIDTH - 12, bottom, "grid")]
     for place, (label, (row, gap)) in enumerate(zip(labels, rows, strict=True)):
-        y, name = 18 + high * (place + 1), order.index(row.method) % COLOURS
+        y, name = 18 + high * (place + 1), colours_of(order)[row.method]
         parts += [
             words(12, y + 21 - high, label, "small"),
             words(WIDTH - 12, y - 9, interval_text(gap), "small", "end"),
@@ -222,9 +223,10 @@ def _levels(name: str, results: Results, order: Sequence[str]) -> Markup:
     x = scale_of([level for row in found.values() for level in row], 46, WIDTH - 8)
     y = scale_of([value for row in found.values() for value in row.values()], 172, 26)
     parts = frame(x, y, name, "level")
-    for place, row in enumerate(found.values()):
+    colours = colours_of(order)
+    for method, row in found.items():
         if row:
-            parts.append(polyline([(x(level), y(value)) for level, value in row.items()], f"mean s{place % COLOURS}"))
+            parts.append(polyline([(x(level), y(value)) for level, value in row.items()], f"mean s{colours[method]}"))
     return drawing(204, f"Accuracy over levels of {name}", *parts)
 
 
@@ -234,11 +236,12 @@ def _dots(title: str, kinds: Mapping[str, Seeds], order: Sequence[str]) -> Marku
     bottom = 38 + _HIGH * len(order)
     named = [f"{('filled', 'hollow')[place]}: {kind}" for place, kind in enumerate(kinds) if kind]
     parts = [heading(12, title), words(12, 27, "; ".join(named), "small")]
+    colours = colours_of(order)
     for row, method in enumerate(order):
         y, means = 32 + _HIGH * (row + 1) - 8, []
         for lane, (kind, seeds) in enumerate(kinds.items()):
             values, at = seeds.get(method, []), y + (4 if len(kinds) > 1 else 0) * (2 * lane - 1)
-            fill, label = _FILLS[lane].format(row % COLOURS), f"{method}{', ' if kind else ''}{kind}"
+            fill, label = _FILLS[lane].format(colours[method]), f"{method}{', ' if kind else ''}{kind}"
             parts += [box(x(v) - 2.5, at - 2.5, 5, 5, f"{label}: {number(v)}", rx=2.5, class_=fill) for v in values]
             if values:
                 means.append(number(fmean(values), 3))

@@ -11,11 +11,13 @@ around its point, with a line to it if that is not beside the point.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import cos, pi, sin
 from statistics import fmean
+from zlib import crc32
 
 from markupsafe import Markup, escape
 
@@ -311,6 +313,32 @@ def _heat_cell(x: float, y: float, side: float, value: float, reach: float | Non
 
 
 COLOURS = 12  # methods that the style sheet tells apart
+_OWN = {
+    "XE": 0,
+    "XE+Gaussian": 1,
+    "CL+Gaussian": 2,
+    "FCL": 3,
+    "recommended": 4,
+    "FCL, margin": 5,
+    "Gaussian augmentation": 6,
+    "PG+XE": 7,
+    "random": 8,
+    "PG+FCL": 9,
+    "AugMix": 10,
+    "AugMix+FCL": 11,
+}
+_SETTING = re.compile(r" [\d.e-]+$")  # "FCL 0.01" has FCL's colour
+
+
+def colours_of(methods: Sequence[str]) -> dict[str, int]:
+    """A colour for each method: its own on every page; others take one that their name gives, or the next free one."""
+    found: dict[str, int] = {}
+    own = {name: _OWN[base] for name in methods if (base := _SETTING.sub("", name)) in _OWN}
+    for name in [*own, *(each for each in methods if each not in own)]:
+        place = own.get(name, crc32(name.encode()) % COLOURS)
+        free = [(place + step) % COLOURS for step in range(COLOURS)]
+        found[name] = next((each for each in free if each not in found.values()), place)
+    return found
 
 
 @dataclass(frozen=True)
@@ -341,5 +369,6 @@ class Figures:
 
 
 def legend(names: Sequence[str]) -> list[Key]:
-    """Methods in the colours that figures give them, by their place in the list."""
-    return [Key(name, f"var(--c{place % COLOURS})") for place, name in enumerate(names)]
+    """Methods in the colours that figures give them."""
+    colours = colours_of(names)
+    return [Key(name, f"var(--c{colours[name]})") for name in names]
