@@ -79,7 +79,7 @@ def test_every_method_up_to_a_table(tmp_path: Path, small_mnist, name: str) -> N
     table = tables_of(load_results(tmp_path)[0])[0]
     assert [row.method for row in table.rows] == [method.name for method in experiment.methods]
     assert {column.name for column in table.columns} >= {"worst class, noise", "pairs", "pairs, noise", "rare"}
-    assert len(table.rows) == 17 and all(cell.ours is not None for row in table.rows for cell in row.cells)
+    assert len(table.rows) == 20 and all(cell.ours is not None for row in table.rows for cell in row.cells)
 
 
 def test_the_quick_look_shows_the_effect_alone(tmp_path: Path, small_mnist) -> None:
@@ -92,8 +92,13 @@ def test_the_quick_look_shows_the_effect_alone(tmp_path: Path, small_mnist) -> N
 
 def test_every_method_comes_with_and_without_adjustment() -> None:
     (experiment,) = index.find_experiments("rare-digits")
-    plain = [method for method in experiment.methods if "adjusted" not in method.name and method.name != "recommended"]
+    plain = [method for method in experiment.methods if not ("adjusted" in method.name or "recommended" in method.name)]
     methods = {method.name: method for method in experiment.methods}
+    mixed = {word: methods[f"AugMix{word}"].objective for word in ("", ", adjusted", "+recommended")}
+    assert mixed.pop("+recommended").objective == methods["recommended"].objective
+    for word, objective in mixed.items():
+        assert objective.objective == methods[f"XE{word}"].objective
+    plain.remove(methods["AugMix"])
     for method in plain:
         name, _, setting = method.name.rpartition(" ")
         other = methods[f"{name}, adjusted {setting}" if name else f"{setting}, adjusted"]

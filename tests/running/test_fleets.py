@@ -14,7 +14,7 @@ import torch
 from miniature import EXPERIMENT
 from torch import nn
 
-from poise import CLGaussian, Gaussian, InfoNCE, LeNet, Ramp, ResNet
+from poise import XE, AugMix, CLGaussian, Gaussian, InfoNCE, JensenShannon, LeNet, Ramp, ResNet
 from poise.errors import NotFinite, TrainingError
 from poise.records.schema import load_results
 from poise.running import fleets
@@ -53,6 +53,18 @@ def test_fleets_leave_the_records_of_their_runs(tmp_path: Path) -> None:
     weights = [entry["loss"].get("weight", 0.0) for entry in one["log"]]
     assert weights == pytest.approx([0.0, 0.0, 0.1 * 2.5 / 6, 0.1])
     assert one["scores"]["clean"] > 0.9 and isinstance(one["log"][-1]["validation"], float)
+
+
+def test_what_wraps_another_objective_is_trained_alone(tmp_path: Path) -> None:
+    mixed = Method("AugMix", JensenShannon(XE(), AugMix(width=1, depth=1)))
+    experiment = dataclasses.replace(EXPERIMENT, methods=(mixed, EXPERIMENT.methods[0]), groups=())
+    heard = run(tmp_path / "fleet", experiment)
+    training = {str(event) for event in heard if event.now}
+    assert training == {"training AugMix (seed 0)", "training AugMix (seed 1)", "training XE (seed 0) in a fleet of 2"}
+    Runner(experiment, tmp_path / "alone", CPU).run(["AugMix"])
+    for seed in (0, 1):
+        one, other = record(tmp_path / "fleet", "augmix", seed), record(tmp_path / "alone", "augmix", seed)
+        assert one["scores"] == other["scores"]
 
 
 def test_of_a_fleet_the_run_whose_loss_is_not_finite_is_named(tmp_path: Path) -> None:

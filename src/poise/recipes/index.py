@@ -108,7 +108,7 @@ _METHODS: dict[str, tuple[str, ...]] = {
     ),
     "imagenet-c": (*_CONTRASTS, *_PATCHES),
     "rare-details": (
-        *("XE", "XE, adjusted", "recommended"),
+        *("XE", "XE, adjusted", "recommended", "AugMix", "AugMix, adjusted", "AugMix+recommended"),
         *(f"{name}{word} {each}" for name, own in _RARE.items() for word in ("", ", adjusted") for each in own),
     ),
 }

@@ -16,6 +16,7 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from poise.models.replicas import Replicas
 from poise.running.experiment import Method
 from poise.running.judge import Judge
 from poise.running.record import Event, notes
-from poise.running.runner import Runner
+from poise.running.runner import Runner, in_turns
 from poise.training.checkpoint import Checkpoint, newest, save, weights_of
 from poise.training.fleet import FleetLoader, FleetObjective, fleet_key, fleet_objective
 from poise.training.loop import Fit, Now, fit
@@ -58,15 +59,18 @@ def run_fleets(
 ) -> list[Path]:
     """Train and test runs in fleets of at most `most`, and return the paths of their records, as `Runner.run` does.
 
-    Runs and fleets of other processes are skipped.
+    Objectives that wrap another one, such as AugMix, are trained alone after the fleets. Runs and fleets of other
+    processes are skipped.
     """
     if world_size() > 1:
         raise TrainingError("--fleet trains in one process: run the command without torchrun")
     wanted = runner.begin(methods, seeds)
     everyone = [Member(method, seed) for method, seed in wanted]
+    alone = [member for member in everyone if hasattr(member.method.objective, "objective")]
     try:
-        for group in _groups(everyone, most):
+        for group in _groups([member for member in everyone if member not in alone], most):
             _run(runner, group)
+        in_turns([partial(runner.attempt, member.method, member.seed) for member in alone])
     except OutOfTime as error:
         _tell(runner, everyone[0], "stopping", f": {error}")
     return runner.finished(wanted)

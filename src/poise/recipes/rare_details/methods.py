@@ -2,6 +2,7 @@
 
     XE                cross-entropy
     recommended       `poise.balanced_contrast` as it is: random, adjusted, with a constant lambda
+    AugMix            images mixed with their augmentations; AugMix+recommended is the recommended one with it
     XE+Gaussian       a second cross-entropy on noisy inputs with the weight of the first, over sigma
     Gaussian noise    noise on half of every batch, over sigma
     Patch Gaussian    noise inside a square, over sigma
@@ -20,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poise.data.augment import Augmentation, GaussianNoise, PatchGaussian
+from poise.data.augmix import AugMix
 from poise.features.external import EqualUtility
 from poise.features.perturbation import Gaussian, Perturbation
 from poise.features.selection import AtRandomFraction, TopBottomFraction
@@ -29,6 +31,7 @@ from poise.objectives.balanced import balanced_contrast
 from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.objectives.gaussian import CLGaussian, XEGaussian
+from poise.objectives.jensen_shannon import JensenShannon
 from poise.objectives.objective import XE, Objective
 from poise.recipes.rare_details.measures import PairAccuracy
 from poise.records.columns import Column
@@ -74,8 +77,14 @@ class Grid:
         return (
             *plain,
             Method("recommended", best, self.augment(None)),
+            *self._mixed({**{f"AugMix{word}": XE(loss) for word, loss in both}, "AugMix+recommended": best}),
             *(each for family in families for each in family(both)),
         )
+
+    def _mixed(self, objectives: dict[str, Objective]) -> list[Method]:
+        """The objectives with AugMix, if the inputs are images."""
+        wrapped = {name: JensenShannon(each, AugMix()) for name, each in objectives.items() if self.sigmas}
+        return [Method(name, each, self.augment(None)) for name, each in wrapped.items()]
 
     def _contrasts(self, both: Sequence[tuple[str, ExampleLoss]]) -> list[Method]:
         found: list[Method] = []
