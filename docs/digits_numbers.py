@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from docs.evidence import RARE, READINGS, Effect, Evidence, Seeds, average
-from docs.wording import NONE, answers, arrow, drawn, marked, minus, printed, spread, table, told
-from poise.records.columns import Column
+from docs.wording import NONE, answers, drawn, marked, minus, printed, spread, table, told
 from poise.reporting.figures.forest import ForestBlock, ForestRow
 from poise.reporting.statistics import Difference, holm_corrected, number, paired, probability, summarize
-from poise.reporting.tables import scores_by_seed
 
 TABLE = "synthetic-mnist"
 WORDS = {"": "corner digits by area", "-bilinear": "bilinear corner digits", "-nearest": "sharp corner digits"}
@@ -259,30 +257,6 @@ def appendix_table(known: Evidence) -> str:
     return table(["", "images", "utility", "sensitivity", "utility / sensitivity", "rank correlation"], rows)
 
 
-def readme_table(known: Evidence) -> str:
-    """The README's rows: cross-entropy, FCL with the paper's lambda, and the recommended objective."""
-    name, fcl = ("rare-digits", "FCL 0.001") if "rare-digits" in known.held else (TABLE, "FCL")
-    of = {"XE": "XE", "FCL, as in the paper": fcl, "ours: `poise.balanced_contrast`": "recommended"}
-    noisy, rare = ("BAL+UN", "BAL+NUN"), tuple(range(10, 15))
-    columns = {
-        "clean": Column("clean", ("BAL",)),
-        "noise": Column("noise", noisy),
-        "rare classes": Column("rare", ("BAL",), rare),
-        "rare classes under noise": Column("rare, noise", noisy, rare),
-    }
-    held = known.held[name]
-    rows = []
-    for words, method in of.items():
-        if method in held.runs:
-            values = [scores_by_seed(held, method, column) for column in columns.values()]
-            first = [scores_by_seed(held, "XE", column) for column in columns.values()]
-            gaps = holm_corrected(
-                [paired(*both) if method != "XE" else None for both in zip(values, first, strict=True)]
-            )
-            rows.append([words, *(mean_of(each) + arrow(gap) for each, gap in zip(values, gaps, strict=True))])
-    return table(["synthetic MNIST", *columns], rows)
-
-
 def blocks() -> Iterator[tuple[str, Callable[[Evidence], str]]]:
     yield "the answer on digits", answer
     yield "the table of digits", main_table
@@ -299,7 +273,6 @@ def blocks() -> Iterator[tuple[str, Callable[[Evidence], str]]]:
     yield "choices", choices_table
     yield "ablation", printed(f"{TABLE}-ablation")
     yield "teacher", printed("taught-digits")
-    yield "README: rare details", readme_table
 
 
 BLOCKS: Mapping[str, Callable[[Evidence], str]] = dict(blocks())
