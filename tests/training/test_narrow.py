@@ -195,9 +195,10 @@ for c, k, height, width, n in sizes:
     out = F.conv2d(*exact, padding=1)
     out.backward(g.double())
     found = (convolved(x, w), convolved(g, w, back=True), correlated(x, g))
-    halves = (convolved(x.half(), w), convolved(g.half(), w, back=True), correlated(x.half(), g.half()))
-    for got, wanted in zip(halves, found, strict=True):
-        torch.testing.assert_close(got.float(), wanted, rtol=0.01, atol=0.1)
+    if n < 10:  # all numbers of channels: the interpreter is slow
+        halves = (convolved(x.half(), w), convolved(g.half(), w, back=True), correlated(x.half(), g.half()))
+        for got, wanted in zip(halves, found, strict=True):
+            torch.testing.assert_close(got.float(), wanted, rtol=0.01, atol=0.1)
     for got, wanted in zip(found, (out.detach(), *(each.grad for each in exact)), strict=True):
         torch.testing.assert_close(got.double(), wanted, rtol=1e-4, atol=1e-4)
 """
