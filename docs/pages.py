@@ -17,13 +17,14 @@ from docs.cifar_numbers import FIGURES as CIFAR_FIGURES
 from docs.digits_numbers import BLOCKS as DIGITS_BLOCKS
 from docs.digits_numbers import FIGURES as DIGITS_FIGURES
 from docs.evidence import Evidence
+from docs.leaderboard_numbers import BLOCKS as LEADERBOARDS
 from docs.rare_numbers import BLOCKS as RARE_BLOCKS
 from docs.rare_numbers import FIGURES as RARE_FIGURES
 from poise.io.documents import write_whole
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- made: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-BLOCKS: Mapping[str, Callable[[Evidence], str]] = {**CIFAR_BLOCKS, **DIGITS_BLOCKS, **RARE_BLOCKS}
+BLOCKS: Mapping[str, Callable[[Evidence], str]] = {**CIFAR_BLOCKS, **DIGITS_BLOCKS, **RARE_BLOCKS, **LEADERBOARDS}
 FIGURES: Mapping[str, Callable[[Evidence], str]] = {**CIFAR_FIGURES, **DIGITS_FIGURES, **RARE_FIGURES}
 
 

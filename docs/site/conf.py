@@ -86,6 +86,7 @@ docs/synthetic-mnist
 docs/cifar
 docs/imagenet
 docs/sentiment
+docs/leaderboard
 results/README
 ```
 """
