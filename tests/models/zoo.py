@@ -184,7 +184,7 @@ WRAPPED = [
     Entry("traced", lambda: torch.jit.trace(quirks.Plain(), quirks.X), vector, refused="torch.jit"),
     Entry("scripted", lambda: torch.jit.script(quirks.Plain()), vector, refused="torch.jit"),
     Entry("symbolic_trace", lambda: torch.fx.symbolic_trace(quirks.Plain()), vector),
-    Entry("exported", quirks.exported, vector, refused="It has no linear layer"),
+    Entry("exported", quirks.exported, vector, refused="It has no Linear layer"),
     Entry("scripted_body", quirks.scripted_body, vector),
     Entry("lora_body", lambda: quirks.adapted(True, None), vector),
     Entry("lora_head", lambda: quirks.adapted(True, LoRA), vector, head="fc"),

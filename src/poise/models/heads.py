@@ -31,7 +31,7 @@ def find_head(model: nn.Module) -> str:
     3. the only linear layer;
     4. the head of the only child module.
 
-    If there is no linear layer, look for 1x1 convolutions in the same way.
+    If there is no Linear layer, look for 1x1 convolutions in the same way.
     """
     get_classifier = getattr(model, "get_classifier", None)
     if callable(get_classifier):
@@ -96,7 +96,7 @@ def head_candidates(model: nn.Module) -> str:
     if not rows:
         rows = [f"{name} (1x1, {layer.in_channels} → {layer.out_channels})" for name, layer in pointwise.items()]
     if not rows:
-        return "It has no linear layer: name the module that returns the logits, with head=NAME"
+        return "It has no Linear layer: name the module that returns the logits, with head=NAME"
     advice = "Name one of them, or the module that returns the logits, with head=NAME"
     return f"Linear layers, last ones first: {', '.join(rows[::-1][:8])}. {advice}"
 
