@@ -19,7 +19,6 @@ from fake_records import cifar, mnist, path_of
 
 from poise.errors import RecordError
 from poise.records.schema import Results, load_results
-from poise.reporting.captions import MEANINGS, meaning_of
 from poise.reporting.figures.curves import class_bars, curve, difference_plot, learning_curves, measures
 from poise.reporting.figures.svg import (
     ACCURACY,
@@ -34,6 +33,7 @@ from poise.reporting.figures.svg import (
     text_on,
 )
 from poise.reporting.page import facts_of, findings, page
+from poise.reporting.render import ABBREVIATIONS, meaning_of
 from poise.reporting.tables import (
     class_accuracies,
     corruption_accuracies,
@@ -96,7 +96,7 @@ def test_abbreviations_have_tooltips(tmp_path: Path) -> None:
     ],
 )
 def test_the_meaning_of_a_name(name: str, words: list[str]) -> None:
-    assert meaning_of(name) == "; ".join(f"{word}: {MEANINGS[word]}" for word in words)
+    assert meaning_of(name) == "; ".join(f"{word}: {ABBREVIATIONS[word]}" for word in words)
 
 
 def test_a_method_has_one_colour_on_every_page() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
@@ -16,30 +15,6 @@ MEANING = (
 
 _NAMED = 12  # methods without runs; more would bury the other notes
 ENOUGH = 5  # with fewer seeds, a t test depends heavily on its assumption that differences are normal
-
-
-MEANINGS = {
-    "XE": "cross-entropy",
-    "FCL": "feature contrastive learning",
-    "CL+Gaussian": "a contrast with noise on all features",
-    "XE+Gaussian": "a second cross-entropy, of noisy inputs",
-    "PG": "Patch Gaussian: noise inside a square of the image",
-    "GN": "Gaussian noise on half of the images",
-    "BAL": "the balanced test set, without noise",
-    "UN": "uniform noise: some pixels become a random grey",
-    "NUN": "non-uniform noise: pixels that vary much are chosen more often",
-    "mCE": "mean corruption error, relative to AlexNet's; lower is better",
-    "adjusted": "the loss adds the logarithm of each class's frequency to its logit",
-    "recommended": "adjusted logits, and a contrast with noise on random features",
-    "random": "a contrast with noise on random features",
-}
-_WORD = re.compile("|".join(rf"(?<![\w+]){re.escape(name)}(?!\w)" for name in sorted(MEANINGS, key=len, reverse=True)))
-
-
-def meaning_of(name: str) -> str:
-    """What the abbreviations in the name of a column or a method mean: `UN: uniform noise: ...`; "" if it has none."""
-    held = dict.fromkeys(found[0] for found in _WORD.finditer(re.sub(r"\+(?!Gaussian)", " ", name)))
-    return "; ".join(f"{word}: {MEANINGS[word]}" for word in held)
 
 
 def caption_of(results: Results) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,25 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from poise.io.documents import printable
-from poise.reporting.captions import meaning_of
+
+ABBREVIATIONS = {
+    "XE": "cross-entropy",
+    "FCL": "feature contrastive learning",
+    "CL+Gaussian": "a contrast with noise on all features",
+    "XE+Gaussian": "a second cross-entropy, of noisy inputs",
+    "PG": "Patch Gaussian: noise inside a square of the image",
+    "GN": "Gaussian noise on half of the images",
+    "BAL": "the balanced test set, without noise",
+    "UN": "uniform noise: some pixels become a random grey",
+    "NUN": "non-uniform noise: pixels that vary much are chosen more often",
+    "mCE": "mean corruption error, relative to AlexNet's; lower is better",
+    "adjusted": "the loss adds the logarithm of each class's frequency to its logit",
+    "recommended": "adjusted logits, and a contrast with noise on random features",
+    "random": "a contrast with noise on random features",
+}
+_WORD = re.compile(
+    "|".join(rf"(?<![\w+]){re.escape(name)}(?!\w)" for name in sorted(ABBREVIATIONS, key=len, reverse=True))
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,12 @@ def _environment() -> Environment:
     )
     environment.globals["meaning_of"] = meaning_of
     return environment
+
+
+def meaning_of(name: str) -> str:
+    """What the abbreviations in the name of a column or a method mean: `UN: uniform noise: ...`; "" if it has none."""
+    held = dict.fromkeys(found[0] for found in _WORD.finditer(re.sub(r"\+(?!Gaussian)", " ", name)))
+    return "; ".join(f"{word}: {ABBREVIATIONS[word]}" for word in held)
 
 
 def _finalize(value: object) -> str:
