@@ -13,8 +13,8 @@ LIGHT := tests/reporting tests/records tests/cli/test_pack.py tests/cli/test_res
 	tests/test_pages.py tests/test_public_names.py tests/test_pythons.py tests/test_readme.py tests/test_results_list.py \
 	$(addprefix tests/data/test_,$(addsuffix .py,archives bombs classes download folders hostile_folders \
 	hostile_server interrupt layouts packages pixel_noise places safety sources stream))
-LIGHT_PACKAGES := "filelock>=4.2" "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.12" "scipy>=1.14" "jinja2>=3.1" \
-	"pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100"
+LIGHT_PACKAGES := "filelock>=4.2" "numpy>=2" "pillow>=10" "rich>=13" "typer>=0.16" "scipy>=1.14" "jinja2>=3.1" \
+	"pytest>=8.2" "pytest-xdist>=3.6" "hypothesis>=6.100"
 
 .PHONY: test unit fuzz torture check lint types readme network docs reproduce pages release-check clean
 .PHONY: pythons $(PYTHONS:%=python-%) $(PYTHONS:%=wheel-%)
