@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from poise.cli import app as cli
+from poise.cli import main as cli
 
 HEAD = """
 import torch

@@ -1,4 +1,4 @@
-"""`advise`: which method suits a user's own data; and `test_advice`, which tests its answer on the test set.
+"""`advise`: which method suits a user's own data; and `with_test`, which tests its answer on the test set.
 
 advice.json     the answer, and all that the page shows
 advice.html     the page
@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from poise.advising.budget import new_budget, saved_budget
+from poise.advising.budget import SEEDS, new_budget, saved_budget
 from poise.advising.candidates import BASELINE
-from poise.advising.comparison import Report, compare_candidates, runners, scores_of
+from poise.advising.comparison import Report, run_rounds, runners, scores_of
 from poise.advising.decision import LOSS, decide
 from poise.advising.own_data import OwnData
 from poise.classifier import both_classes, evaluating
@@ -44,12 +44,17 @@ def advise(
     device: torch.device,
     report: Report = _silent,
     accepted: float = LOSS,
+    keep: bool = False,
 ) -> dict[str, Any]:
-    """Compare the candidates for at most this long, and write and return the answer."""
+    """Compare the candidates for at most this long, and write and return the answer.
+
+    accepted  what a recommended method may lose in a column.
+    keep      keep the weights of all candidates, to test them.
+    """
     deadline = time.monotonic() + 60 * minutes
     out.mkdir(parents=True, exist_ok=True)
     budget = saved_budget(out, data) or new_budget(out, data, minutes, device)
-    compared = compare_candidates(data, budget, out, device, deadline, report)
+    compared = run_rounds(data, budget, out, device, deadline, report, keep)
     found = decide(data, budget, compared, scores_of(data), accepted)
     write_answer(out, found)
     return found
@@ -64,16 +69,18 @@ def write_answer(out: Path, found: dict[str, Any]) -> None:
         write_whole(out / "recommended.py", found["code"])
 
 
-def test_advice(data: OwnData, out: Path, found: dict[str, Any], device: torch.device) -> dict[str, Any]:
+def with_test(data: OwnData, out: Path, found: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """The answer, also with the chosen method and cross-entropy on the test set; it is written again."""
     names = [BASELINE, *([found["chosen"]] if found["chosen"] != BASELINE else [])]
-    found = {**found, "test": test_methods(data, out, names, device)}
+    found = {**found, "test": measured_on_test(data, out, names, device)}
     write_answer(out, found)
     return found
 
 
-def test_methods(data: OwnData, out: Path, names: list[str], device: torch.device) -> dict[str, dict[str, float]]:
-    """{method: {column: mean over seeds}} of trained methods on the test set."""
+def measured_on_test(
+    data: OwnData, out: Path, names: list[str], device: torch.device, first: int = SEEDS[-1]
+) -> dict[str, dict[str, float]]:
+    """{method: {column: mean over the first seeds}} of trained methods on the test set."""
     budget = saved_budget(out, data)
     if budget is None or data.test is None:
         raise TrainingError(f"{data.path.name} defines no test" if budget else f"{out} has no plan")
@@ -83,7 +90,7 @@ def test_methods(data: OwnData, out: Path, names: list[str], device: torch.devic
     found: dict[str, dict[str, float]] = {}
     for name in names:
         method = next(each for each in tested[0].experiment.methods if each.name == name)
-        seeds = [seed for seed, runner in enumerate(trained) if runner.is_finished(method, seed)]
+        seeds = [seed for seed, runner in enumerate(trained[:first]) if runner.is_finished(method, seed)]
         for seed in seeds:
             tested[seed].attempt(method, seed, again=True)
         records = [record for seed in seeds if (record := tested[seed].record(method, seed))]

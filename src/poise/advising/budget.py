@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from poise.advising.candidates import Candidate, candidates
+from poise.advising.candidates import Candidate, candidates_for
 from poise.advising.noisy_sets import names_of_sets
 from poise.advising.own_data import OwnData
 from poise.errors import TrainingError
@@ -88,8 +88,8 @@ def new_budget(out: Path, data: OwnData, minutes: float, device: torch.device) -
     wanted = int(data.given.get("epochs", max(_WANTED, ceil(_STEPS / steps))))
     cost = _Cost.measured(data, Budget(data.digest, 1, batch_size, rate, few=True).plan(examples), device)
     seconds = 60 * minutes * _SPENT
-    few = cost.epochs(candidates(data, steps), seconds) < _SHORT * wanted
-    tried = candidates(data, steps, few)
+    few = cost.epochs(candidates_for(data, steps), seconds) < _SHORT * wanted
+    tried = candidates_for(data, steps, few)
     found = cost.epochs(tried, seconds)
     if found < 1:
         needed = ceil((cost.of(tried, 0) + cost.of(tried, 1)) / 60 / _SPENT)
@@ -144,7 +144,7 @@ def seconds_per_step(data: OwnData, plan: Plan, device: torch.device, steps: int
     """{family: seconds}, after a first step that loads kernels."""
     rows, labels = placed(data.parts(0)[0], device)
     found: dict[str, float] = {}
-    for candidate in candidates(data, 0, few=True):
+    for candidate in candidates_for(data, 0, few=True):
         model = data.network().to(device)
         batches = loader(rows, labels, plan, candidate.method.augment, 0)
         step, optimizer = TrainStep(model, candidate.objective), plan.optimizer(model.parameters(), device)

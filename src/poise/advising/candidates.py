@@ -61,7 +61,7 @@ class Candidate:
         return Method(self.name, self.objective, PieceDropout(self.deleted) if self.deleted else None)
 
 
-def candidates(data: OwnData, steps: int, few: bool = False) -> tuple[Candidate, ...]:
+def candidates_for(data: OwnData, steps: int, few: bool = False) -> tuple[Candidate, ...]:
     """All candidates for a training of `steps` steps, cross-entropy first; with `few`, one setting of each method."""
     uneven = max(data.counts) / min(data.counts) >= EVEN
     losses = [_Loss("", CrossEntropy(), "")]

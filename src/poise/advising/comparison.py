@@ -4,9 +4,9 @@
     <out>/advise/<method>/seed-00/right.json     which validation examples it has right, for paired intervals
     <out>/models/<digest>/seed-00/               its weights, which the test of the chosen method reads
 
-If the recipe gives no validation set, seed s validates on fold s and its runs are in <out>/fold-<s>. `compare` runs the
-rounds of successive halving (budget.py). What is finished is skipped, so a comparison that was killed continues where
-it was.
+If the recipe gives no validation set, seed s validates on fold s and its runs are in <out>/fold-<s>. The rounds are
+those of successive halving (budget.py). What is finished is skipped, so a comparison that was killed continues where it
+was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from poise.advising.budget import SEEDS, Budget, kept, runs_of_rounds
-from poise.advising.candidates import Candidate, candidates
+from poise.advising.candidates import Candidate, candidates_for
 from poise.advising.intervals import Right, Scores
 from poise.advising.noisy_sets import columns, noisy_sets
 from poise.advising.own_data import OwnData
@@ -84,7 +84,7 @@ def which_are_right(model: nn.Module, task: Task) -> dict[str, dict[str, Any]]:
 
 def experiment_of(data: OwnData, budget: Budget, fold: int, test: bool = False) -> Experiment:
     """All candidates as an experiment; with `test`, of the test set."""
-    tried = candidates(data, budget.steps(data.trained_on), budget.few)
+    tried = candidates_for(data, budget.steps(data.trained_on), budget.few)
     name = "advise" if data.validation is not None else f"fold-{fold}"
     return Experiment(
         name=f"test-{name}" if test else name,
@@ -119,7 +119,7 @@ def scores_of(data: OwnData) -> Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class MethodComparison:
+class Compared:
     """Candidates and their results so far.
 
     rounds    {name: number of rounds it took part in}.
@@ -135,11 +135,17 @@ class MethodComparison:
     finished: bool
 
 
-def compare_candidates(
-    data: OwnData, budget: Budget, out: Path, device: torch.device, deadline: float, report: Report
-) -> MethodComparison:
-    """Run the rounds until the deadline."""
-    tried = candidates(data, budget.steps(data.trained_on), budget.few)
+def run_rounds(
+    data: OwnData,
+    budget: Budget,
+    out: Path,
+    device: torch.device,
+    deadline: float,
+    report: Report,
+    keep: bool = False,
+) -> Compared:
+    """Run the rounds until the deadline; `keep` keeps the weights of candidates that were left behind."""
+    tried = candidates_for(data, budget.steps(data.trained_on), budget.few)
     baseline, others = tried[0], list(tried[1:])
     runs = _Runs(report, runs_of_rounds(len(others)) + SEEDS[-1])
     runs.begin(runners(data, budget, out, device, deadline=deadline, listen=runs.listen))
@@ -148,7 +154,7 @@ def compare_candidates(
         if number:
             left = [each for each in others if each.name not in runs.failed]
             ranked = sorted(left, key=lambda each: -scores.mean(runs.right(each.name, SEEDS[number - 1])))
-            runs.forget(ranked[count:])
+            runs.forget([] if keep else ranked[count:])
             others = ranked[:count]
         rounds |= {each.name: number + 1 for each in others}
         order = [(each, seed) for seed in range(seeds) for each in (baseline, *others)]
@@ -156,7 +162,7 @@ def compare_candidates(
         if not finished:
             break
     right = {each.name: found for each in tried if (found := runs.right(each.name, SEEDS[-1]))}
-    return MethodComparison(tried, right, runs.seconds_per_step(tried), rounds, runs.failed, finished)
+    return Compared(tried, right, runs.seconds_per_step(tried), rounds, runs.failed, finished)
 
 
 class _Runs:

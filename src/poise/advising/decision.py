@@ -6,7 +6,8 @@ A method is recommended if
        once (Bonferroni), and
     2. it loses no column: no difference is below -.01, or what the user accepts, with an interval below 0.
 
-Of several, the one with the highest score. If there is none, cross-entropy stays. With one seed, nothing is decided.
+Of several, the cheapest one whose score is within .01 of the highest. If there is none, cross-entropy stays. With one
+seed, nothing is decided.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from poise.advising.budget import Budget
 from poise.advising.candidates import BASELINE, Candidate
-from poise.advising.comparison import MethodComparison
+from poise.advising.comparison import Compared
 from poise.advising.intervals import Gap, Scores, pooled_variance
 from poise.advising.noisy_sets import columns, names_of_sets
 from poise.advising.own_data import OwnData
@@ -25,17 +26,14 @@ from poise.advising.pasted import script
 from poise.reporting.statistics import number
 
 LOSS = 0.01  # of a column, that a recommended method may lose
+ALIKE = 0.01  # scores that differ by less are alike: the cheaper method is recommended
 
 
-def decide(
-    data: OwnData, budget: Budget, compared: MethodComparison, scores: Scores, accepted: float = LOSS
-) -> dict[str, Any]:
+def decide(data: OwnData, budget: Budget, compared: Compared, scores: Scores, accepted: float = LOSS) -> dict[str, Any]:
     """The content of advice.json; `accepted` is what a column may lose."""
     rows = [_row(each, compared, scores, accepted) for each in compared.tried]
     rows = [row for row in rows if row["seeds"]]
-    chosen = max(
-        (row for row in rows if row["better"] and not row["loses"]), key=lambda row: row["score"], default=None
-    )
+    chosen = _chosen([row for row in rows if row["better"] and not row["loses"]])
     decided = len(rows) > 1 and max(row["seeds"] for row in rows[1:]) > 1
     best = chosen or rows[0] if rows else None
     tried = {each.name: each for each in compared.tried}
@@ -55,6 +53,13 @@ def decide(
     }
 
 
+def _chosen(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The cheapest of those with nearly the highest score."""
+    highest = max((row["score"] for row in rows), default=0.0)
+    best = [row for row in rows if row["score"] >= highest - ALIKE]
+    return min(best, key=lambda row: row["cost"] or 0.0, default=None)
+
+
 def _facts_of(data: OwnData, budget: Budget) -> dict[str, Any]:
     return {
         "kind": data.kind,
@@ -70,7 +75,7 @@ def _facts_of(data: OwnData, budget: Budget) -> dict[str, Any]:
     }
 
 
-def _row(candidate: Candidate, compared: MethodComparison, scores: Scores, accepted: float) -> dict[str, Any]:
+def _row(candidate: Candidate, compared: Compared, scores: Scores, accepted: float) -> dict[str, Any]:
     """What is known of a candidate."""
     name, base = candidate.name, compared.right.get(BASELINE, {})
     own = {seed: right for seed, right in compared.right.get(name, {}).items() if seed in base}

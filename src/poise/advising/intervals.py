@@ -1,7 +1,7 @@
 """Differences between two methods, with intervals over seeds and over validation examples.
 
-    d_ki        a - b of example i in cell k: the mean over seeds and sets of right_a - right_b;  d_k: its mean over i
-    difference  sum_k W_k d_k; a column is one cell, or one per rare class, and the score is the mean of the columns
+    d_ki        a - b of example i in term k: the mean over seeds and sets of right_a - right_b;  d_k: its mean over i
+    difference  sum_k W_k d_k; a column is one term, or one per rare class, and the score is the mean of the columns
     V_examples  sum_i phi_i^2 + sum_k (W_k / n_k)^2,   phi_i = sum_k W_k / n_k (d_ki - d_k)
     V_seeds     variance between the S seeds' differences, at least that pooled over all candidates, divided by S
     interval    difference ± t_f sqrt(V),   V = V_examples + V_seeds,   f by Welch and Satterthwaite
@@ -11,7 +11,7 @@ several columns, noises and seeds use it. The second term of V_examples is that 
 differ: without it, few examples that agree would look certain. If seeds validate on different folds, V_seeds contains
 the chance of examples, too, and V is the larger of the two.
 
-Axes: S seeds, N examples of a seed, K cells.
+Axes: S seeds, N examples of a seed, K terms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Right: TypeAlias = "Mapping[int, Mapping[str, np.ndarray]]"  # seed → set → 
 
 
 @dataclass(frozen=True)
-class WeightedPart:
+class Term:
     """A weighted part of a difference: the examples of a class, or all of them, in some sets."""
 
     weight: float
@@ -58,25 +58,25 @@ class Scores:
     numbers: Sequence[np.ndarray]
     labels: Sequence[np.ndarray]
 
-    def cells(self, column: str | None = None) -> tuple[WeightedPart, ...]:
-        """The cells of a column, or of the score, which is the mean of the columns."""
+    def terms(self, column: str | None = None) -> tuple[Term, ...]:
+        """The terms of a column, or of the score, which is the mean of the columns."""
         if column is None:
             share = 1 / len(self.columns)
-            each = [cell for found in self.columns for cell in self.cells(found.name)]
-            return tuple(WeightedPart(share * cell.weight, cell.sets, cell.label) for cell in each)
+            each = [term for found in self.columns for term in self.terms(found.name)]
+            return tuple(Term(share * term.weight, term.sets, term.label) for term in each)
         found = next(each for each in self.columns if each.name == column)
         labels = found.classes or (None,)
-        return tuple(WeightedPart(1 / len(labels), found.of, label) for label in labels)
+        return tuple(Term(1 / len(labels), found.of, label) for label in labels)
 
     def mean(self, right: Right, column: str | None = None) -> float:
         """The mean over seeds of a column, or of the score; 0 without seeds."""
-        cells = self.cells(column)
-        return float(np.mean([self._value(cells, seed, one) for seed, one in right.items()])) if right else 0.0
+        terms = self.terms(column)
+        return float(np.mean([self._value(terms, seed, one) for seed, one in right.items()])) if right else 0.0
 
     def seed_differences(self, a: Right, b: Right, column: str | None = None) -> list[float]:
         """a - b for each common seed."""
-        cells, seeds = self.cells(column), sorted(a.keys() & b.keys())
-        return [self._value(cells, seed, a[seed]) - self._value(cells, seed, b[seed]) for seed in seeds]
+        terms, seeds = self.terms(column), sorted(a.keys() & b.keys())
+        return [self._value(terms, seed, a[seed]) - self._value(terms, seed, b[seed]) for seed in seeds]
 
     def gap(self, a: Right, b: Right, column: str | None, pooled: tuple[float, int], many: int) -> Gap:
         """a - b over their common seeds.
@@ -85,7 +85,7 @@ class Scores:
         many    the number of candidates for which the wide interval holds at once.
         """
         differences = self.seed_differences(a, b, column)
-        mean, by_examples, freedom = self._over_examples(self.cells(column), a, b)
+        mean, by_examples, freedom = self._over_examples(self.terms(column), a, b)
         own = float(np.var(differences, ddof=1)) if len(differences) > 1 else 0.0
         variance, degrees = max(pooled[0], own), max(pooled[1], len(differences) - 1)
         if len(differences) < 2:
@@ -104,38 +104,38 @@ class Scores:
         """Whether seeds validate on different examples."""
         return len(self.numbers) > 1 and not np.array_equal(self.numbers[0], self.numbers[1])
 
-    def _value(self, cells: tuple[WeightedPart, ...], seed: int, right: Mapping[str, np.ndarray]) -> float:
+    def _value(self, terms: tuple[Term, ...], seed: int, right: Mapping[str, np.ndarray]) -> float:
         return sum(
-            cell.weight * float(np.mean([right[name][self._rows(cell, seed)] for name in cell.sets])) for cell in cells
+            term.weight * float(np.mean([right[name][self._rows(term, seed)] for name in term.sets])) for term in terms
         )
 
-    def _rows(self, cell: WeightedPart, seed: int) -> np.ndarray:
+    def _rows(self, term: Term, seed: int) -> np.ndarray:
         labels = self.labels[seed]
-        return np.arange(len(labels)) if cell.label is None else np.flatnonzero(labels == cell.label)
+        return np.arange(len(labels)) if term.label is None else np.flatnonzero(labels == term.label)
 
-    def _over_examples(self, cells: tuple[WeightedPart, ...], a: Right, b: Right) -> tuple[float, float, float]:
+    def _over_examples(self, terms: tuple[Term, ...], a: Right, b: Right) -> tuple[float, float, float]:
         """The difference, V_examples, and its degrees of freedom."""
         phi = np.zeros(1 + max(int(numbers.max()) for numbers in self.numbers))
         mean, extras, variances = 0.0, 0.0, []
-        for cell in cells:
-            numbers, d = self._by_example(cell, a, b)
+        for term in terms:
+            numbers, d = self._by_example(term, a, b)
             n = len(d)
-            part = cell.weight / n * (d - d.mean()) * sqrt(n / max(n - 1, 1))
+            part = term.weight / n * (d - d.mean()) * sqrt(n / max(n - 1, 1))
             phi[numbers] += part
-            mean += cell.weight * float(d.mean())
-            extras += (cell.weight / n) ** 2
-            variances.append((float(part @ part) + (cell.weight / n) ** 2, max(n - 1, 1)))
+            mean += term.weight * float(d.mean())
+            extras += (term.weight / n) ** 2
+            variances.append((float(part @ part) + (term.weight / n) ** 2, max(n - 1, 1)))
         freedom = sum(v for v, _ in variances) ** 2 / sum(v**2 / f for v, f in variances)
         return mean, float(phi @ phi) + extras, freedom
 
-    def _by_example(self, cell: WeightedPart, a: Right, b: Right) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of a cell's examples, and the difference of each: the mean over sets and seeds that use it."""
+    def _by_example(self, term: Term, a: Right, b: Right) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of a term's examples, and the difference of each: the mean over sets and seeds that use it."""
         seeds = sorted(a.keys() & b.keys())
-        numbers = np.concatenate([self.numbers[seed][self._rows(cell, seed)] for seed in seeds])
+        numbers = np.concatenate([self.numbers[seed][self._rows(term, seed)] for seed in seeds])
         differences = [
-            np.mean([a[seed][name][rows].astype(float) - b[seed][name][rows] for name in cell.sets], axis=0)
+            np.mean([a[seed][name][rows].astype(float) - b[seed][name][rows] for name in term.sets], axis=0)
             for seed in seeds
-            for rows in [self._rows(cell, seed)]
+            for rows in [self._rows(term, seed)]
         ]
         found, place = np.unique(numbers, return_inverse=True)
         return found, np.bincount(place, np.concatenate(differences)) / np.bincount(place)

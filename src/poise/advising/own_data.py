@@ -287,7 +287,8 @@ def _rare(path: Path, named: Any, counts: tuple[int, ...], validation: Examples 
     else:
         rare = sorted(set(named)) if isinstance(named, tuple | list) else [named]
         if not all(is_whole(label) and 0 <= label < len(counts) for label in rare):
-            raise ValueError(f"{path}: rare={named!r} must be a list of classes, from 0 to {len(counts) - 1}")
+            shown = " ".join(repr(named).split())[:60]
+            raise ValueError(f"{path}: rare={shown} must be a list of classes, from 0 to {len(counts) - 1}")
     held = counts if validation is None else class_counts(validation.y, len(counts))
     for label in rare:
         if held[label] < 2:

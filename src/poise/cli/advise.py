@@ -53,7 +53,7 @@ def advise(
 def _advised(
     file: Path, out: Path, minutes: float, accepted: float, test: bool, device: Any, quiet: bool
 ) -> dict[str, Any]:
-    from poise.advising.advice import advise, require_fitting, test_advice
+    from poise.advising.advice import advise, require_fitting, with_test
     from poise.advising.own_data import read_recipe
     from poise.errors import DataError, TrainingError
 
@@ -65,7 +65,7 @@ def _advised(
             require_fitting(data, device)
         with counting("runs", quiet) as report:
             found = advise(data, out, minutes, device, report, accepted)
-        return test_advice(data, out, found, device) if test and found["chosen"] else found
+        return with_test(data, out, found, device) if test and found["chosen"] else found
     except (TrainingError, DataError) as error:
         sys.exit(f"poise: {error}")
     except OSError as error:

@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from poise.reporting.figures.forest import ForestBlock, ForestRow, forest
-from poise.reporting.figures.svg import Key, box, drawing, frame, legend, polyline, scale_of, words
+from poise.reporting.figures.svg import box, drawing, frame, polyline, scale_of, words
 from poise.reporting.render import Cell, Sheet, render
 from poise.reporting.statistics import DASH, Difference, number
 
@@ -34,7 +34,6 @@ def advice_page(found: dict[str, Any]) -> str:
         sentence=found["sentence"],
         facts=_facts(found),
         frontier=frontier_figure(found),
-        keys=_keys(found),
         forest=forest_figure(found),
         sheet=Sheet(_head(found), [[Cell(word) for word in _row(row, found)] for row in _ranked(found)]),
         legend=_legend(found),
@@ -110,10 +109,6 @@ def _families(found: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(row["family"] for row in found["methods"]))
 
 
-def _keys(found: dict[str, Any]) -> list[Key]:
-    return legend(_families(found))
-
-
 def frontier_figure(found: dict[str, Any]) -> Markup:
     """Every method in the plane of noise and rare classes; the line of a family goes over its settings."""
     across, up = _axes(found)
@@ -130,7 +125,13 @@ def frontier_figure(found: dict[str, Any]) -> Markup:
             parts.append(polyline(places, f"mean s{place % 12}"))
         for row, (left, top) in zip(rows, places, strict=True):
             parts += _dot(left, top, row, place, row["name"] == found["chosen"], (across, up))
-    return drawing(_HEIGHT, f"{up} against {across} of all methods", *parts, width=_WIDTH)
+    names = _families(found)
+    for place, family in enumerate(names):
+        left, top = 46 + 240 * (place % 2), _HEIGHT + 14 * (place // 2)
+        parts.append(box(left, top, 8, 8, rx=4, class_=f"f{place % 12}"))
+        parts.append(words(left + 14, top + 8, family, "small"))
+    height = _HEIGHT + 14 * ((len(names) + 1) // 2) + 6
+    return drawing(height, f"{up} against {across} of all methods", *parts, width=_WIDTH)
 
 
 def _dot(x: float, y: float, row: dict[str, Any], colour: int, chosen: bool, axes: tuple[str, str]) -> list[Markup]:

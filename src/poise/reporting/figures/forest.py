@@ -64,14 +64,15 @@ def standalone(figure: Markup) -> str:
     ground = box(0, 0, float(width), float(height), style="fill: #ffffff")
     head, _, body = figure.partition(">")
     size = f' width="{width}" height="{height}" xmlns="http://www.w3.org/2000/svg"'
-    return f"{head}{size}>{element('style', Markup(_style()))}{ground}{body}\n"
+    coloured = re.search(r'class="(?:[^"]* )?[sf]\d', body) is not None
+    return f"{head}{size}>{element('style', Markup(_style(coloured)))}{ground}{body}\n"
 
 
-def _style() -> str:
-    """The rules of the page's style sheet for figures, in the colours of light pages."""
+def _style(coloured: bool) -> str:
+    """The rules of the page's style sheet for figures, in the colours of light pages; also those of methods."""
     sheet = (files("poise.reporting") / "templates" / "page.css").read_text(encoding="utf8")
     colours = dict(re.findall(r"(--[\w-]+): (#\w+);", sheet.partition("}")[0]))
-    rules = "\n".join(re.findall(r"^\.figure .*", sheet, re.MULTILINE))
+    rules = "\n".join(re.findall(r"^\.(?:figure |[sf]\d).*" if coloured else r"^\.figure .*", sheet, re.MULTILINE))
     plain = re.sub(r"var\((--[\w-]+)\)", lambda name: colours[name[1]], rules)
     font = "font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif; font-size: 10.5px"
     return f"svg {{ {font} }}\n{plain}\n"
