@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any, cast
 
 import numpy as np
@@ -27,7 +26,7 @@ from torch import Tensor
 
 from poise.auditing.measure import units
 from poise.auditing.reliance import COLOUR, REGION, Answers, Influence, Part, batched_logits, pairs_of
-from poise.auditing.statistics.numbers import Number, proportion, top_gap
+from poise.auditing.statistics.numbers import Number, proportion, sign_test, top_gap
 
 _STILL = 1e-4  # of the typical distance of the two largest logits
 _FOLDS = 5
@@ -107,11 +106,6 @@ def _of(held: Answers, group: Sequence[Part], empty: Sequence[Part]) -> Blindnes
         len(wrong),
         sign_test(helped, len(wrong)),
     )
-
-
-def sign_test(hits: int, of: int) -> float:
-    """The probability of at least so many hits if each has a chance of one half."""
-    return float(sum(comb(of, k) for k in range(hits, of + 1)) / 2**of)
 
 
 def read_alone(values: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:

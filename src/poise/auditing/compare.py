@@ -1,6 +1,7 @@
 """Comparison of two models on the same examples, and conditions that fail a build.
 
-difference   d_i = b_i - a_i over examples i, paired t, 95 % interval, Holm's correction over the numbers compared
+difference   d_i = b_i - a_i over examples i, 95 % interval, Holm's correction over the numbers compared; for answers
+             that are right or wrong McNemar's exact test and the interval of paired shares, else Student's t
 condition    name[.low|.high] < number, also <=, >, >=: the value, or an end of its 95 % interval
              verdict = breaks: the verdict has this name; also relies, misses, "no weakness found", mismatch, undecided
 """
@@ -13,17 +14,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poise.auditing.result import PAGE, Audit, summary, write_audit
-from poise.auditing.statistics.numbers import not_measured, values_of
+from poise.auditing.statistics.numbers import Measurements, not_measured, paired_drop, sign_test, values_of
 from poise.auditing.verdict import NAMES
+from poise.corruptions.corrupt import Making
 from poise.io.documents import write_json, write_whole
 from poise.io.files import new_files
 
+if TYPE_CHECKING:
+    from poise.reporting.statistics import Difference
+
 VERSION = 1
+_SHOWN = 4  # numbers in the sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +41,19 @@ class Comparison:
     differences: dict[str, dict[str, Any]]
 
     def __str__(self) -> str:
-        lines = [summary(self.one.facts), "", summary(self.other.facts), "", "the second minus the first"]
+        lines = [self.sentence, "", summary(self.one.facts), "", summary(self.other.facts), ""]
+        lines.append("the second minus the first")
         for name, gap in self.differences.items():
             span = "" if gap["low"] is None else f"   {gap['low']:+.3f} to {gap['high']:+.3f}"
             test = "" if gap["holm"] is None else f"   {_probability(gap['holm'])}{' *' if gap['significant'] else ''}"
             lines.append(f"{name.replace('_', ' '):30}{gap['mean']:+8.3f}{span}{test}")
         return "\n".join(lines)
+
+    @property
+    def sentence(self) -> str:
+        """Which model is better at what."""
+        names = [str(audit.facts["model"]["name"]) for audit in (self.one, self.other)]
+        return compared(self.differences, names)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -50,6 +63,7 @@ class Comparison:
             "kind": "comparison",
             "folders": ["1", "2"],
             "examples": len(self.one.table.label),
+            "sentence": self.sentence,
             "models": [self.one.facts["model"]["name"], self.other.facts["model"]["name"]],
             "differences": self.differences,
         }
@@ -72,27 +86,81 @@ def compare(one: Audit, other: Audit) -> Comparison:
 
     If one audit was interrupted, only the examples of both are compared.
     """
-    from poise.reporting.statistics import holm_corrected, paired
-
     count = min(len(one.table.label), len(other.table.label))
     if not np.array_equal(one.table.label[:count], other.table.label[:count]):
         raise ValueError("the two audits used different examples: run both with the same data and seed")
-    left, right = (values_of(audit.table, audit.making, audit.middle) for audit in (one, other))
-    names = [name for name in left if name in right]
-    gaps = [paired(_by_example(right[name][:count]), _by_example(left[name][:count])) for name in names]
+    from poise.reporting.directions import better
+
     found = {}
-    for name, gap in zip(names, holm_corrected(gaps), strict=True):
-        if gap is not None:
-            found[name] = {
-                "mean": gap.mean,
-                "low": gap.low,
-                "high": gap.high,
-                "p": gap.p,
-                "holm": gap.holm,
-                "significant": gap.significant,
-                "examples": gap.seeds,
-            }
+    tables = [audit.table.first(count) for audit in (one, other)]
+    for name, gap in differences(tables[0], tables[1], one.making, one.middle).items():
+        found[name] = {
+            "mean": gap.mean,
+            "better": better(name),
+            "low": gap.low,
+            "high": gap.high,
+            "p": gap.p,
+            "holm": gap.holm,
+            "significant": gap.significant,
+            "examples": gap.seeds,
+        }
     return Comparison(one, other, found)
+
+
+def compared(found: Mapping[str, Mapping[str, Any]], models: Sequence[str]) -> str:
+    """Such as "B is better in accuracy under fog (+34 points [+30, +38]) and worse in accuracy (...) than A"."""
+    from poise.reporting.directions import phrase
+
+    sides: dict[int, list[str]] = {1: [], -1: []}
+    ranked = sorted(found.items(), key=lambda each: -abs(each[1]["mean"]))
+    for name, gap in ranked:
+        if gap["significant"] and gap["better"]:
+            sides[1 if gap["mean"] * gap["better"] > 0 else -1].append(f"{phrase(name)} {_span(name, gap)}")
+    first, second = models
+    count = next(iter(found.values()))["examples"] if found else 0
+    if not any(sides.values()):
+        return f"{second} and {first} do not differ significantly in any accuracy ({count} examples)."
+    said = [f"{word} in {_listed(sides[sign])}" for sign, word in ((1, "better"), (-1, "worse")) if sides[sign]]
+    return f"{second} is {' and '.join(said)} than {first} ({count} examples, corrected for all numbers compared)."
+
+
+def _span(name: str, gap: Mapping[str, Any]) -> str:
+    factor, unit = (100, " points") if name.endswith(("accuracy", "accuracy_drop")) else (1, "")
+    digits = 0 if factor == 100 else 2
+    ends = "" if gap["low"] is None else f" [{factor * gap['low']:+.{digits}f}, {factor * gap['high']:+.{digits}f}]"
+    return f"({factor * gap['mean']:+.{digits}f}{unit}{ends})"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    shown = list(parts[:_SHOWN])
+    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return ", ".join(shown) + more
+
+
+def differences(one: Measurements, other: Measurements, making: Making | None, middle: int) -> dict[str, Difference]:
+    """The second minus the first, example by example, for each number that is a mean."""
+    from poise.reporting.statistics import holm_corrected
+
+    left, right = (values_of(table, making, middle) for table in (one, other))
+    names = [name for name in left if name in right]
+    gaps = holm_corrected([_difference(left[name], right[name]) for name in names])
+    return {name: gap for name, gap in zip(names, gaps, strict=True) if gap is not None}
+
+
+def _difference(before: np.ndarray, after: np.ndarray) -> Difference | None:
+    """Answers by McNemar's exact test and the interval of paired shares; everything else by Student's t."""
+    from poise.reporting.statistics import Difference, paired
+
+    if not (_is_binary(before) and _is_binary(after)):
+        return paired(_by_example(after), _by_example(before))
+    drop = paired_drop(before, after)
+    lost, won = int((before > after).sum()), int((before < after).sum())
+    p = min(1.0, 2 * sign_test(max(lost, won), lost + won))
+    return Difference(-drop.value, drop.examples, -drop.high, -drop.low, p)
+
+
+def _is_binary(values: np.ndarray) -> bool:
+    return bool(len(values) and np.isin(values, (0, 1)).all())
 
 
 def _probability(p: float) -> str:

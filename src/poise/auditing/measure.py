@@ -449,10 +449,3 @@ class Collected:
         for ids, feature, row in zip(x.ids.cpu(), x.features.cpu(), own.detach().cpu(), strict=True):
             self.words.append(ids[feature].numpy())
             self.word_utility.append(row[feature].numpy())
-
-
-def embedding_distance(embeddings: np.ndarray) -> float:
-    """The root mean square distance of two embeddings [N, E]: sqrt(2 tr Cov)."""
-    if len(embeddings) < 2:
-        return float("nan")
-    return float(np.sqrt(2 * embeddings.astype(float).var(0, ddof=1).sum()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from poise.auditing.design import AuditPlan, noise_of
-from poise.auditing.measure import Collected, embedding_distance
+from poise.auditing.measure import Collected
 from poise.auditing.mismatch import at_chance, look_for_mismatch
 from poise.auditing.parts import Parts, look_at_parts
 from poise.auditing.statistics.misuse import MisusedFeature, search_misused_features
@@ -34,7 +34,6 @@ from poise.auditing.statistics.numbers import (
     not_measured,
     numbers,
     perturbation,
-    rare_classes,
     slices,
     values_of,
 )
@@ -64,6 +63,7 @@ from poise.io.files import new_file, new_files
 
 PAGE = "index.html"
 VERSION = 1
+RARE = 0.5  # times the mean number of examples of a class
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ def build_audit(
 ) -> Audit:
     """Compute the numbers and the verdict from the measurements so far."""
     rows = collected.rows()
-    table = measurements_of(rows, embedding_distance(rows["embedding"]))
+    table = measurements_of(rows, rows["embedding"])
     counts = Counter(int(label) for label in table.label)
     found = numbers(table, plan.making, plan.middle)
     errors = search_misused_features(model, rows, collected, names.features, partial(_word, names=names))
@@ -258,6 +258,14 @@ def _estimator(plan: AuditPlan) -> dict[str, Any]:
     """The number of probes, and the relative standard error of the sensitivity of one feature."""
     probes = plan.sensitivity.probes if isinstance(plan.sensitivity, JacobianSensitivity) else None
     return {"probes": probes, "relative_error": 0.0 if probes is None else 1 / sqrt(2 * probes)}
+
+
+def rare_classes(counts: Mapping[int, int]) -> list[int]:
+    """Classes with less than half as many examples as a class has on average."""
+    if not counts:
+        return []
+    average = sum(counts.values()) / len(counts)
+    return sorted(label for label, count in counts.items() if count < RARE * average)
 
 
 def _word(number: int, names: Names) -> str:

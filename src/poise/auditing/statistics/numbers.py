@@ -4,8 +4,12 @@ Slices are classes, the rare classes, and each value of a column.
 
     drop         of paired right answers, n of which are lost and m won: with p = (n + 1) / (N + 2) and
                  q = (m + 1) / (N + 2), p - q +- 1.96 sqrt((p + q - (p - q)^2) / (N + 2)) (Bonett and Price 2012)
-    mean         percentile bootstrap over examples, the same resamples for every number of an audit
-    proportion   Wilson's interval for right or wrong, which does not collapse if all are right
+    mean         Student's t with Johnson's correction for the third moment k: m + k / (6 n s^2) +- t s / sqrt(n)
+    ratio        of two means: percentile bootstrap over examples; also for shifts and drops of the margin, whose unit
+                 comes from the same examples
+    share        Wilson's interval for right or wrong, which does not collapse if all are right
+    mean share   of K answers per example: Wilson's with p (1 - p) N / s^2 examples, between N and K N, where s^2 is the
+                 variance of the examples' shares, and with Student's t in place of 1.96
     calibration  ECE = sum over bins of | mean over all examples of (right - confidence) in the bin |. Its value and its
                  resamples are biased upwards, so the interval is from value - (q - value) to value + (q - mean of the
                  resamples), with q their 97.5 % quantile, within [0, 1]
@@ -23,9 +27,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from math import comb
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,7 +39,7 @@ from poise.corruptions.protocols import GROUPS
 
 RESAMPLES = 1000
 BINS = 15
-RARE = 0.5  # times the mean number of examples of a class
+LEAST_OF_SLICE = 10  # examples; with fewer, a slice has no intervals
 _Z = 1.959964
 _BLOCK = 1 << 22  # weights per block
 _LEAST_RELIABILITY = 0.05
@@ -74,6 +79,8 @@ class Measurements:
     predicted: np.ndarray  # [N]
     right: np.ndarray  # [N] of 0 and 1
     margin: np.ndarray  # [N] of the true class, in typical distances of the two largest logits
+    gap: np.ndarray  # [N] that distance, relative to its mean
+    spread: np.ndarray  # [N] squared distance of the embedding from the mean embedding, relative to its mean
     confidence: np.ndarray  # [N]
     rank_correlation: np.ndarray  # [N] as observed
     half_correlation: np.ndarray  # [N] with half of the probes
@@ -95,27 +102,30 @@ class Measurements:
         """The shift [N] relative to the mean shift of as many random features."""
         known = self.random_shift[:, place][~np.isnan(self.random_shift[:, place])]
         measure = known.mean() if len(known) and known.any() else np.nan
-        found: np.ndarray = getattr(self, f"{side}_shift")[:, place] / measure
-        return found
+        return cast(np.ndarray, getattr(self, f"{side}_shift")[:, place] / measure)
+
+    def first(self, count: int) -> Measurements:
+        """The first examples."""
+        return Measurements(**{field.name: getattr(self, field.name)[:count] for field in fields(self)})
 
     def right_under(self, side: str, place: int) -> np.ndarray:
         """Whether each answer [N] is right under a perturbation."""
-        found: np.ndarray = (getattr(self, f"{side}_answer")[:, place] == self.label).astype(float)
-        return found
+        return cast(np.ndarray, (getattr(self, f"{side}_answer")[:, place] == self.label).astype(float))
 
     def margin_drop(self, side: str, place: int) -> np.ndarray:
         """How far the margin [N] falls under a perturbation."""
-        found: np.ndarray = self.margin - getattr(self, f"{side}_margin")[:, place]
-        return found
+        return cast(np.ndarray, self.margin - getattr(self, f"{side}_margin")[:, place])
 
 
-def measurements_of(rows: dict[str, np.ndarray], embedding_distance: float) -> Measurements:
-    """The table of measurements, with shifts in units of the typical distance of two embeddings."""
+def measurements_of(rows: dict[str, np.ndarray], embeddings: np.ndarray) -> Measurements:
+    """The table of measurements, with shifts in units of the typical distance of two of the embeddings [N, E]."""
     logits = rows["logits"].astype(float)
     powers = np.exp(logits - logits.max(1, keepdims=True))
     predicted = logits.argmax(1)
-    unit = embedding_distance if embedding_distance > 0 else np.nan
-    gap = float(top_gap(logits).mean()) or np.nan
+    away = ((embeddings - embeddings.mean(0, dtype=float)) ** 2).sum(1, dtype=float)
+    unit = math.sqrt(2 * away.sum() / (len(away) - 1)) or np.nan if len(away) > 1 else np.nan
+    gaps = top_gap(logits)
+    gap = float(gaps.mean()) or np.nan
     nothing = np.empty((len(predicted), 0))
     sides: dict[str, Any] = {}
     for side in SIDES:
@@ -127,6 +137,8 @@ def measurements_of(rows: dict[str, np.ndarray], embedding_distance: float) -> M
         predicted=predicted,
         right=(predicted == rows["label"]).astype(float),
         margin=margins(logits, rows["label"]) / gap,
+        gap=gaps / gap,
+        spread=away / (away.mean() or np.nan),
         confidence=powers.max(1) / powers.sum(1),
         rank_correlation=rows["rank_correlation"],
         half_correlation=rows["half_correlation"],
@@ -152,8 +164,7 @@ def numbers(table: Measurements, making: Making | None, middle: int) -> dict[str
         "top_overlap": mean(table.top_overlap),
         "near_gain": gain(table, "near", middle),
         "far_gain": gain(table, "far", middle),
-        "near_shift": mean(table.near_shift[:, middle]),
-        "far_shift": mean(table.far_shift[:, middle]),
+        **{f"{side}_shift": shift(table, side, middle) for side in ("near", "far")},
     }
     return found if making is None else found | _corrupted(table, making)
 
@@ -165,11 +176,16 @@ def answers(table: Measurements, place: int) -> dict[str, Number]:
         right = table.right_under(side, place)
         found[f"{side}_accuracy"] = proportion(right)
         found[f"{side}_accuracy_drop"] = paired_drop(table.right, right)
-        found[f"{side}_margin_drop"] = mean(table.margin_drop(side, place))
+        found[f"{side}_margin_drop"] = ratio(table.margin_drop(side, place), table.gap)
         found[f"{side}_changed"] = proportion(
             (getattr(table, f"{side}_answer")[:, place] != table.predicted).astype(float)
         )
     return found
+
+
+def shift(table: Measurements, side: str, place: int) -> Number:
+    """The mean shift in typical distances of two embeddings, with the uncertainty of both."""
+    return ratio(getattr(table, f"{side}_shift")[:, place], table.spread, root=True)
 
 
 def output_gain(table: Measurements, side: str, place: int) -> Number:
@@ -190,17 +206,16 @@ def not_measured(name: str, there: Iterable[str]) -> str:
 
 
 def values_of(table: Measurements, making: Making | None, middle: int) -> dict[str, np.ndarray]:
-    """The values per example of each number that is a mean, to compare pairs of models."""
+    """The values per example of each number that is a mean or a ratio of means, to compare pairs of models."""
+    shifts = {side: getattr(table, f"{side}_shift")[:, middle] for side in SIDES}
     found = {
         "accuracy": table.right,
         "observed_rank_correlation": table.rank_correlation,
         "top_overlap": table.top_overlap,
-        "near_gain": table.gain("near", middle),
-        "far_gain": table.gain("far", middle),
-        "near_shift": table.near_shift[:, middle],
-        "far_shift": table.far_shift[:, middle],
+        **{f"{side}_gain": linear(shifts[side], shifts["random"]) for side in ("near", "far")},
+        **{f"{side}_shift": linear(shifts[side], table.spread, root=True) for side in ("near", "far")},
         **{f"{side}_accuracy": table.right_under(side, middle) for side in SIDES},
-        **{f"{side}_margin_drop": table.margin_drop(side, middle) for side in SIDES},
+        **{f"{side}_margin_drop": linear(table.margin_drop(side, middle), table.gap) for side in SIDES},
     }
     if making is None:
         return found
@@ -213,24 +228,34 @@ def gain(table: Measurements, side: str, place: int) -> Number:
     return ratio(getattr(table, f"{side}_shift")[:, place], table.random_shift[:, place])
 
 
-def ratio(above: np.ndarray, below: np.ndarray) -> Number:
-    """The mean of one number per example [N] divided by that of another, with the uncertainty of both."""
+def ratio(above: np.ndarray, below: np.ndarray, root: bool = False) -> Number:
+    """The mean of one number per example [N] divided by that of another, or its root, with the uncertainty of both."""
     pair = np.stack([above, below], 1)
-    known = int((~np.isnan(pair)).all(1).sum())
-    if known < 2 or not np.nanmean(below):
-        return Number(math.nan, math.nan, math.nan, known)
-    draws = resampled(pair)
+    pair = pair[~np.isnan(pair).any(1)]
+    if len(pair) < 2 or not pair[:, 1].any():
+        return Number(math.nan, math.nan, math.nan, len(pair))
+    power, draws = 0.5 if root else 1.0, resampled(pair)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return interval(float(np.nanmean(above) / np.nanmean(below)), draws[:, 0] / draws[:, 1], known)
+        value = float(pair[:, 0].mean() / pair[:, 1].mean() ** power)
+        return interval(value, draws[:, 0] / draws[:, 1] ** power, len(pair))
+
+
+def linear(above: np.ndarray, below: np.ndarray, root: bool = False) -> np.ndarray:
+    """One value per example, with the mean and variance of the ratio (delta method), to compare two models in pairs."""
+    power, known = 0.5 if root else 1.0, ~np.isnan(above + below)
+    if not below[known].any():
+        return np.full(len(above), np.nan)
+    unit = below[known].mean()
+    return cast(np.ndarray, (above - power * above[known].mean() * (below / unit - 1)) / unit**power)
 
 
 def perturbation(table: Measurements, strengths: tuple[float, ...]) -> list[dict[str, Any]]:
     """What becomes of answers and embeddings on each side at each strength."""
     rows = []
     for number, strength in enumerate(strengths):
-        row: dict[str, Any] = {"strength": strength, "random_shift": mean(table.random_shift[:, number]).as_dict()}
+        row: dict[str, Any] = {"strength": strength, "random_shift": shift(table, "random", number).as_dict()}
         for side in ("near", "far"):
-            row[f"{side}_shift"] = mean(getattr(table, f"{side}_shift")[:, number]).as_dict()
+            row[f"{side}_shift"] = shift(table, side, number).as_dict()
             row[f"{side}_gain"] = gain(table, side, number).as_dict()
             row[f"{side}_output_gain"] = output_gain(table, side, number).as_dict()
         rows.append(row | {name: held.as_dict() for name, held in answers(table, number).items()})
@@ -252,19 +277,17 @@ def corruption_cells(table: Measurements, making: Making | None) -> Cells:
 def top_gap(logits: np.ndarray) -> np.ndarray:
     """The largest logit minus the second largest [N]."""
     both = np.partition(logits, -2, axis=1)[:, -2:]
-    found: np.ndarray = both[:, 1] - both[:, 0]
-    return found
+    return both[:, 1] - both[:, 0]
 
 
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """f_y - max over the other classes of f_c [N]."""
     own = np.arange(logits.shape[1]) == labels[:, None]
-    found: np.ndarray = logits[own] - np.where(own, -np.inf, logits).max(1)
-    return found
+    return cast(np.ndarray, logits[own] - np.where(own, -np.inf, logits).max(1))
 
 
 def _corrupted(table: Measurements, making: Making) -> dict[str, Number]:
-    found = {name: mean(table.corrupted_right[:, places].mean(1)) for name, places in _means(making).items()}
+    found = {name: mean_share(table.corrupted_right[:, places]) for name, places in _means(making).items()}
     gaps = [
         (right - confidence)[:, None] * (np.minimum((confidence * 15).astype(int), 14)[:, None] == np.arange(15))
         for right, confidence in zip(table.corrupted_right.T, table.corrupted_confidence.T, strict=True)
@@ -300,7 +323,8 @@ def slices(
 ) -> list[dict[str, Any]]:
     """The numbers of each slice, classes first."""
     labels = table.label
-    found = [_entry("class", _name(label, class_names), labels == label, table, middle) for label in np.unique(labels)]
+    called = [*class_names, *map(str, range(len(class_names), int(labels.max(initial=0)) + 1))]
+    found = [_entry("class", called[label], labels == label, table, middle) for label in np.unique(labels)]
     if rare and (inside := np.isin(labels, rare)).any():
         found.append(_entry("classes", "rare", inside, table, middle))
         found.append(_entry("classes", "other", ~inside, table, middle))
@@ -309,10 +333,6 @@ def slices(
         common = [value for value, _ in Counter(words.tolist()).most_common(_VALUES)]
         found += [_entry(column, value, words == value, table, middle) for value in common]
     return found
-
-
-def _name(label: int, names: Sequence[str]) -> str:
-    return names[label] if label < len(names) else str(label)
 
 
 def _entry(column: str, value: str, inside: np.ndarray, table: Measurements, middle: int) -> dict[str, Any]:
@@ -325,21 +345,16 @@ def _entry(column: str, value: str, inside: np.ndarray, table: Measurements, mid
         "far_gain": mean(table.gain("far", middle)[inside]),
     }
     if table.corrupted_right.shape[1]:
-        numbers["corrupted_accuracy"] = mean(table.corrupted_right[inside].mean(1))
+        numbers["corrupted_accuracy"] = mean_share(table.corrupted_right[inside])
+    few = int(inside.sum()) < LEAST_OF_SLICE
+    unknown = {"low": None, "high": None} if few else {}
     return {
         "column": column,
         "value": value,
         "examples": int(inside.sum()),
-        "numbers": {name: number.as_dict() for name, number in numbers.items()},
+        "too_few": few,
+        "numbers": {name: {**number.as_dict(), **unknown} for name, number in numbers.items()},
     }
-
-
-def rare_classes(counts: Mapping[int, int]) -> list[int]:
-    """Classes with less than half as many examples as a class has on average."""
-    if not counts:
-        return []
-    average = sum(counts.values()) / len(counts)
-    return sorted(label for label, count in counts.items() if count < RARE * average)
 
 
 def _finite(value: float) -> float | None:
@@ -395,24 +410,48 @@ def raised_interval(value: float, draws: np.ndarray, examples: int) -> Number:
     return Number(value, max(0.0, min(value, 2 * value - top)), min(1.0, high), examples)
 
 
-def mean(values: np.ndarray, seed: int = 0) -> Number:
+def mean(values: np.ndarray) -> Number:
     """The mean of one number per example [N]; nan marks missing values."""
     known = values[~np.isnan(values)]
-    if len(known) < 2:
-        only = float(known[0]) if len(known) else math.nan
-        return Number(only, math.nan, math.nan, len(known))
-    return interval(float(known.mean()), resampled(known[:, None], seed)[:, 0], len(known))
+    n = len(known)
+    if n < 2:
+        only = float(known[0]) if n else math.nan
+        return Number(only, math.nan, math.nan, n)
+    value, spread = float(known.mean()), float(known.std(ddof=1))
+    skew = float(((known - value) ** 3).mean()) / (6 * n * spread**2) if spread else 0.0
+    reach = student(n - 1) * spread / math.sqrt(n)
+    return Number(value, min(value, value + skew - reach), max(value, value + skew + reach), n)
+
+
+def student(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t, by its expansion around the normal one (within .01 from 5 degrees on)."""
+    z, f = _Z, float(freedom)
+    terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    return z + sum(term / f**power for power, term in enumerate(terms, 1))
+
+
+def mean_share(right: np.ndarray) -> Number:
+    """The mean share of K answers [N, K] that are right, where those to one example go together."""
+    n, k = right.shape
+    shares = right.mean(1)
+    p = float(shares.mean()) if n else math.nan
+    if n < 2:
+        return Number(p, math.nan, math.nan, n)
+    varies, t = float(shares.var(ddof=1)), student(n - 1)
+    effective = min(k * n, max(n, n * p * (1 - p) / varies)) if varies else n
+    return _wilson(p, effective, t, n)
 
 
 def proportion(right: np.ndarray) -> Number:
     """The share of correct examples [N], with Wilson's interval."""
     n = len(right)
-    if n == 0:
-        return Number(math.nan, math.nan, math.nan, 0)
-    p = float(np.mean(right))
-    middle, reach = p + _Z**2 / (2 * n), _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n))
-    scale = 1 + _Z**2 / n
-    return Number(p, max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale), n)
+    return _wilson(float(np.mean(right)), n, _Z, n) if n else Number(math.nan, math.nan, math.nan, 0)
+
+
+def _wilson(p: float, n: float, z: float, examples: int) -> Number:
+    middle, reach = p + z**2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n * n))
+    scale = 1 + z**2 / n
+    return Number(p, max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale), examples)
 
 
 def paired_drop(before: np.ndarray, after: np.ndarray) -> Number:
@@ -425,6 +464,11 @@ def paired_drop(before: np.ndarray, after: np.ndarray) -> Number:
     reach = _Z * math.sqrt((down + up - (down - up) ** 2) / (n + 2))
     value = (lost - won) / n
     return Number(value, max(-1.0, min(value, down - up - reach)), min(1.0, max(value, down - up + reach)), n)
+
+
+def sign_test(hits: int, of: int) -> float:
+    """The probability of at least so many hits if each has a chance of one half."""
+    return float(sum(comb(of, k) for k in range(hits, of + 1)) / 2**of)
 
 
 def calibration(right: np.ndarray, confidence: np.ndarray, seed: int = 0) -> Number:
