@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "auditing"))
 import numpy as np
 import planted_models
 
-from poise.auditing.compare import differences
+from poise.auditing.compare import paired_differences
 from poise.auditing.design import PROBES, AuditPlan, AuditSettings, make_plan
 from poise.auditing.measure import common_loss, measure
 from poise.auditing.statistics.numbers import LEAST_OF_SLICE, Measurements, measurements_of, numbers, slices
@@ -59,7 +59,7 @@ def everything(table: Measurements, other: Measurements, plan: AuditPlan) -> dic
     for each in slices(table, {}, [], [], plan.middle):
         if each["examples"] >= LEAST_OF_SLICE:
             found |= {f"class {each['value']}: {name}": number for name, number in each["numbers"].items()}
-    for name, gap in differences(table, other, plan.making, plan.middle).items():
+    for name, gap in paired_differences(table, other, plan.making, plan.middle).items():
         found[f"difference: {name}"] = {"value": gap.mean, "low": gap.low, "high": gap.high}
     return found
 

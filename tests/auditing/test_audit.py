@@ -182,7 +182,7 @@ def test_two_models_are_compared_in_pairs(tmp_path: Path) -> None:
     assert sentence.startswith("Planted is worse in accuracy with random features perturbed (-22 points [-29, -15])")
     assert gap["better"] == 1 and str(compare(other, one)).startswith("Planted is better in accuracy with random")
     assert "do not differ significantly" in compare(one, one).sentence
-    assert "Differences" in page and "the second minus the first" in str(found)
+    assert "Which model is better at what" in page and "the second minus the first" in str(found)
     elsewhere = poise.audit(linear(), batches(*plain_rows(200, 4)), examples=200)
     with pytest.raises(ValueError, match="different examples"):
         compare(one, elsewhere)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.result import Audit
-from poise.auditing.statistics.numbers import values_of
+from poise.auditing.statistics.numbers import paired_values
 from poise.errors import AuditError, RecordError
 from poise.io.documents import read_json, require
 from poise.reporting.directions import better
@@ -78,7 +78,7 @@ def worsened(audit: Audit, baseline: Baseline) -> list[Worsening]:
     from poise.reporting.statistics import LEVEL, holm
 
     _require_same_data(audit.facts, baseline)
-    mine = values_of(audit.table, audit.making, audit.middle)
+    mine = paired_values(audit.table, audit.making, audit.middle)
     names = [name for name in (*mine, "calibration_error", "corrupted_calibration_error") if better(name)]
     names = [name for name in names if _known(name, audit.facts, baseline.facts)]
     names = [name for name in names if _same_settings(audit.facts, baseline.facts) or name in _UNPERTURBED]

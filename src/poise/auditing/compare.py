@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poise.auditing.result import PAGE, Audit, summary, write_audit
-from poise.auditing.statistics.numbers import Measurements, not_measured, paired_drop, sign_test, values_of
+from poise.auditing.statistics.numbers import Measurements, not_measured, paired_drop, paired_values, sign_test
 from poise.auditing.verdict import NAMES
 from poise.corruptions.corrupt import Making
 from poise.io.documents import write_json, write_whole
@@ -93,7 +93,7 @@ def compare(one: Audit, other: Audit) -> Comparison:
 
     found = {}
     tables = [audit.table.first(count) for audit in (one, other)]
-    for name, gap in differences(tables[0], tables[1], one.making, one.middle).items():
+    for name, gap in paired_differences(tables[0], tables[1], one.making, one.middle).items():
         found[name] = {
             "mean": gap.mean,
             "better": better(name),
@@ -137,11 +137,13 @@ def _listed(parts: Sequence[str]) -> str:
     return ", ".join(shown) + more
 
 
-def differences(one: Measurements, other: Measurements, making: Making | None, middle: int) -> dict[str, Difference]:
+def paired_differences(
+    one: Measurements, other: Measurements, making: Making | None, middle: int
+) -> dict[str, Difference]:
     """The second minus the first, example by example, for each number that is a mean."""
     from poise.reporting.statistics import holm_corrected
 
-    left, right = (values_of(table, making, middle) for table in (one, other))
+    left, right = (paired_values(table, making, middle) for table in (one, other))
     names = [name for name in left if name in right]
     gaps = holm_corrected([_difference(left[name], right[name]) for name in names])
     return {name: gap for name, gap in zip(names, gaps, strict=True) if gap is not None}

@@ -45,13 +45,13 @@ def look_for_mismatch(
     predicted, classes = logits.argmax(1), logits.shape[1]
     unfit = (
         class_order(predicted, labels, classes, names)
-        or ([] if held is None else remedy(held))
+        or ([] if held is None else find_remedy(held))
         or constant_answer(predicted, labels, names)
     )
     return unfit, wrong_confidence(logits, labels, numbers["calibration_error"])
 
 
-def remedy(held: Answers) -> list[Finding]:
+def find_remedy(held: Answers) -> list[Finding]:
     """The finding if another range of the inputs, or other statistics of batch norm, give many more right answers."""
     if held.right.mean() >= _WELL:
         return []

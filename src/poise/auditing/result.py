@@ -33,9 +33,9 @@ from poise.auditing.statistics.numbers import (
     measurements_of,
     not_measured,
     numbers,
+    paired_values,
     perturbation,
     slices,
-    values_of,
 )
 from poise.auditing.verdict import (
     LEAST_DROP,
@@ -382,7 +382,7 @@ def _csv(audit: Audit) -> str:
         "near_gain": table.gain("near", middle),
         "far_gain": table.gain("far", middle),
     }
-    columns |= values_of(table, audit.making, middle)
+    columns |= paired_values(table, audit.making, middle)
     columns |= {f"data.{name}" if name in columns else name: values for name, values in audit.columns.items()}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")

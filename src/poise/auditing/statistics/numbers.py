@@ -15,9 +15,8 @@ Slices are classes, the rare classes, and each value of a column.
                  resamples), with q their 97.5 % quantile, within [0, 1]
     attenuation  rho = rho_half / sqrt(r),  rho_half that of utility with half of the probes, r that of the two halves
 
-Noise in an estimate of s reduces its rank correlation by the square root of the estimate's reliability (Spearman). The
-correlation r of two independent halves is the reliability of one half. Every resample computes both, so that the
-interval includes the uncertainty of the correction.
+Noise in an estimate of s reduces its rank correlation by the square root of its reliability (Spearman), and r is that of
+one half. Every resample computes both, so that the interval includes the uncertainty of the correction.
 
 Axes: N examples, K numbers of an example or strengths, C corruptions x severities, R resamples.
 """
@@ -205,7 +204,7 @@ def not_measured(name: str, there: Iterable[str]) -> str:
     return f"{name!r} was not measured: choose one of {', '.join(there)}"
 
 
-def values_of(table: Measurements, making: Making | None, middle: int) -> dict[str, np.ndarray]:
+def paired_values(table: Measurements, making: Making | None, middle: int) -> dict[str, np.ndarray]:
     """The values per example of each number that is a mean or a ratio of means, to compare pairs of models."""
     shifts = {side: getattr(table, f"{side}_shift")[:, middle] for side in SIDES}
     found = {
@@ -437,9 +436,8 @@ def mean_share(right: np.ndarray) -> Number:
     p = float(shares.mean()) if n else math.nan
     if n < 2:
         return Number(p, math.nan, math.nan, n)
-    varies, t = float(shares.var(ddof=1)), student(n - 1)
-    effective = min(k * n, max(n, n * p * (1 - p) / varies)) if varies else n
-    return _wilson(p, effective, t, n)
+    varies = float(shares.var(ddof=1))
+    return _wilson(p, min(k * n, max(n, n * p * (1 - p) / varies)) if varies else n, student(n - 1), n)
 
 
 def proportion(right: np.ndarray) -> Number:
