@@ -15,7 +15,7 @@ Slices are classes, the rare classes, and each value of a column.
                  resamples), with q their 97.5 % quantile, within [0, 1]
     attenuation  rho = rho_half / sqrt(r),  rho_half that of utility with half of the probes, r that of the two halves
 
-Noise in an estimate of s reduces its rank correlation by the square root of its reliability (Spearman), and r is that of
+Noise in an estimate of s reduces its rank correlation by the square root of its reliability (Spearman); r is that of
 one half. Every resample computes both, so that the interval includes the uncertainty of the correction.
 
 Axes: N examples, K numbers of an example or strengths, C corruptions x severities, R resamples.
