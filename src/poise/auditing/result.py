@@ -63,6 +63,7 @@ from poise.io.files import new_file, new_files
 
 PAGE = "index.html"
 VERSION = 1
+_INTERRUPTED = "interrupted: what the answers depend on was not examined"
 RARE = 0.5  # times the mean number of examples of a class
 
 
@@ -167,7 +168,7 @@ def build_audit(
     found = numbers(table, plan.making, plan.middle)
     errors = search_misused_features(model, rows, collected, names.features, partial(_word, names=names))
     confused = confusions(table.label, table.predicted)
-    enough = not too_few(len(table.label), len(counts))
+    enough = complete and not too_few(len(table.label), len(counts))  # after Ctrl-C, only what was measured
     word = partial(_word, names=names)
     parts = look_at_parts(model, collected, rows, names.features, word) if enough else Parts()
     verdict = _verdict(rows, found, errors, confused, parts, collected, plan, names.classes)
@@ -203,7 +204,11 @@ def build_audit(
         "corruptions": corruption_cells(table, plan.making),
         "slices": slices(table, collected.columns, names.classes, rare, plan.middle),
         "telling": telling,
-        "notes": [*plan.notes, *_warnings(table, counts, rows["logits"].shape[1])],
+        "notes": [
+            *plan.notes,
+            *([] if complete else [_INTERRUPTED]),
+            *_warnings(table, counts, rows["logits"].shape[1]),
+        ],
     }
     return Audit(facts, table, plan.making, collected.columns, arrays | shown, collected.sources)
 
