@@ -166,10 +166,10 @@ def build_audit(
     table = measurements_of(rows, rows["embedding"])
     counts = Counter(int(label) for label in table.label)
     found = numbers(table, plan.making, plan.middle)
-    errors = search_misused_features(model, rows, collected, names.features, partial(_word, names=names))
+    word = partial(_word, names=names)
+    errors = search_misused_features(model, rows, collected, names.features, word)
     confused = confusions(table.label, table.predicted)
     enough = complete and not too_few(len(table.label), len(counts))  # after Ctrl-C, only what was measured
-    word = partial(_word, names=names)
     parts = look_at_parts(model, collected, rows, names.features, word) if enough else Parts()
     verdict = _verdict(rows, found, errors, confused, parts, collected, plan, names.classes)
     rare = rare_classes(counts) if names.rare is None else list(names.rare)
@@ -204,11 +204,7 @@ def build_audit(
         "corruptions": corruption_cells(table, plan.making),
         "slices": slices(table, collected.columns, names.classes, rare, plan.middle),
         "telling": telling,
-        "notes": [
-            *plan.notes,
-            *([] if complete else [_INTERRUPTED]),
-            *_warnings(table, counts, rows["logits"].shape[1]),
-        ],
+        "notes": [*plan.notes, *_warnings(table, counts, rows["logits"].shape[1], complete)],
     }
     return Audit(facts, table, plan.making, collected.columns, arrays | shown, collected.sources)
 
@@ -328,8 +324,8 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _warnings(table: Measurements, counts: Counter[int], num_classes: int) -> list[str]:
-    notes = []
+def _warnings(table: Measurements, counts: Counter[int], num_classes: int, complete: bool) -> list[str]:
+    notes = [] if complete else [_INTERRUPTED]
     if len(counts) == 1:
         notes.append("all examples belong to one class: shuffle the loader")
     elif len(counts) < min(num_classes, len(table.label)) / 2:
