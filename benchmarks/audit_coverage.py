@@ -22,8 +22,8 @@ import planted_models
 
 from poise.auditing.compare import paired_differences
 from poise.auditing.design import PROBES, AuditPlan, AuditSettings, make_plan
+from poise.auditing.estimates.numbers import LEAST_OF_SLICE, Measurements, measurements_of, numbers, slices
 from poise.auditing.measure import common_loss, measure
-from poise.auditing.statistics.numbers import LEAST_OF_SLICE, Measurements, measurements_of, numbers, slices
 from poise.inputs.classifiers import as_classifier
 from poise.inputs.examples import Batch
 

@@ -32,8 +32,8 @@ import torch
 from torch import nn
 
 import poise
+from poise.auditing.estimates.misuse import FeatureRemoval, misused_features, softmax, temperature
 from poise.auditing.measure import units
-from poise.auditing.statistics.misuse import FeatureRemoval, misused_features, softmax, temperature
 from poise.data.sets.cache import load
 
 MODELS = {

@@ -9,7 +9,7 @@ import pytest
 from audit_command import NETS, poise, quarters
 
 from poise.auditing.baseline import _change
-from poise.auditing.statistics.numbers import proportion
+from poise.auditing.estimates.numbers import proportion
 from poise.reporting.directions import better
 
 WORDS = ("--data", "quarters.npz", "--corruptions", "gaussian_noise", "--probes", "2", "--quiet")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from poise.auditing.statistics.numbers import Number, linear, mean, mean_share, proportion, ratio, student
+from poise.auditing.estimates.numbers import Number, linear, mean, mean_share, proportion, ratio, student
 
 SAMPLES, SIZE = 1000, 100
 

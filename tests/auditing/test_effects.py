@@ -8,8 +8,8 @@ from auditing.planted import linear, over_sensitive, plain_rows
 from auditing.planted_text import COMPANION, NOT, NUISANCE, Reader, batches, sentences
 
 import poise
+from poise.auditing.estimates.misuse import FeatureRemoval, LogitChange, loss_of, measured_effect
 from poise.auditing.measure import shifted, units
-from poise.auditing.statistics.misuse import FeatureRemoval, LogitChange, loss_of, measured_effect
 from poise.auditing.verdict import MISSES, RELIES, SOUND
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from poise.auditing.statistics.misuse import FeatureRemoval, exceptions, misused_features, overall, softmax, temperature
+from poise.auditing.estimates.misuse import FeatureRemoval, exceptions, misused_features, overall, softmax, temperature
 
 
 def sample(count: int, classes: int = 3, features: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 
 import poise
-from poise.auditing.statistics.misuse import FeatureRemoval, misused_features, temperature
-from poise.auditing.statistics.numbers import calibration, corrected, mean, proportion, resampled
+from poise.auditing.estimates.misuse import FeatureRemoval, misused_features, temperature
+from poise.auditing.estimates.numbers import calibration, corrected, mean, proportion, resampled
 from poise.features.sensitivity import overlap, spearman
 
 

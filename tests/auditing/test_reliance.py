@@ -7,8 +7,8 @@ from auditing.planted_models import PLANTED, batches, names_of, pictures
 
 import poise
 from poise.auditing.blindness import blindness, read_alone
+from poise.auditing.estimates.numbers import sign_test
 from poise.auditing.reliance import Answers, influences, pairs_of, parts_of, region_name, with_word
-from poise.auditing.statistics.numbers import sign_test
 from poise.auditing.verdict import from_parts
 from poise.tokens import Tokens
 

@@ -6,7 +6,7 @@ import torch
 from auditing.planted import batches, plain_rows
 
 import poise
-from poise.auditing.statistics.numbers import Number, margins, paired_drop, top_gap
+from poise.auditing.estimates.numbers import Number, margins, paired_drop, top_gap
 from poise.auditing.verdict import BREAKS, MISSES, RELIES, SOUND, from_drop, from_outside, judge, smallest_drop
 
 EMBEDDING = ("rank_correlation", "reliability", "overlap", "near_gain", "far_gain", "near_shift", "far_shift")

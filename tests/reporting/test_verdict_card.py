@@ -108,7 +108,7 @@ def test_a_change_is_better_worse_or_neither(name: str, change: float, word: str
 
 @pytest.mark.torch
 def test_every_number_of_an_audit_has_a_meaning() -> None:
-    from poise.auditing.statistics.numbers import number_names
+    from poise.auditing.estimates.numbers import number_names
 
     for name in number_names(("fog", "gaussian_noise")):
         assert meaning(name) and phrase(name)

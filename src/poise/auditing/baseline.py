@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from poise.auditing.estimates.numbers import paired_values
 from poise.auditing.result import Audit
-from poise.auditing.statistics.numbers import paired_values
 from poise.errors import AuditError, RecordError
 from poise.io.documents import read_json, require
 from poise.reporting.directions import better

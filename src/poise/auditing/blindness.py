@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from poise.auditing.estimates.numbers import Number, proportion, sign_test, top_gap
 from poise.auditing.measure import units
 from poise.auditing.reliance import COLOUR, REGION, Answers, Influence, Part, batched_logits, pairs_of
-from poise.auditing.statistics.numbers import Number, proportion, sign_test, top_gap
 
 _STILL = 1e-4  # of the typical distance of the two largest logits
 _FOLDS = 5

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from poise.auditing.estimates.numbers import Measurements, not_measured, paired_drop, paired_values, sign_test
 from poise.auditing.result import PAGE, Audit, summary, write_audit
-from poise.auditing.statistics.numbers import Measurements, not_measured, paired_drop, paired_values, sign_test
 from poise.auditing.verdict import NAMES
 from poise.corruptions.corrupt import Making
 from poise.io.documents import write_json, write_whole

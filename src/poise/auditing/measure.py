@@ -35,7 +35,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from poise.auditing.design import AuditPlan, Step
-from poise.auditing.statistics.numbers import margins, top_gap
+from poise.auditing.estimates.numbers import margins, top_gap
 from poise.classifier import Classifier, evaluating
 from poise.corruptions.corrupt import Making
 from poise.features.sensitivity import JacobianSensitivity, correlation, overlap, ranks, spearman

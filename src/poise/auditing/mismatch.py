@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from poise.auditing.estimates.misuse import temperature
+from poise.auditing.estimates.numbers import Number, paired_drop, proportion
 from poise.auditing.reliance import Answers, batched_logits
-from poise.auditing.statistics.misuse import temperature
-from poise.auditing.statistics.numbers import Number, paired_drop, proportion
 from poise.auditing.verdict import MISMATCH, Finding
 from poise.classifier import evaluating, untracked
 from poise.models.resnet import IMAGENET_MEAN, IMAGENET_STD

@@ -27,8 +27,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from poise.auditing.estimates.numbers import Number, paired_drop, proportion
 from poise.auditing.measure import Proof, only_example
-from poise.auditing.statistics.numbers import Number, paired_drop, proportion
 from poise.classifier import Classifier, evaluating
 from poise.tokens import Input, Tokens
 

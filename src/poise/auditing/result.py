@@ -22,11 +22,8 @@ import numpy as np
 import torch
 
 from poise.auditing.design import AuditPlan, noise_of
-from poise.auditing.measure import Collected
-from poise.auditing.mismatch import at_chance, look_for_mismatch
-from poise.auditing.parts import Parts, look_at_parts
-from poise.auditing.statistics.misuse import MisusedFeature, search_misused_features
-from poise.auditing.statistics.numbers import (
+from poise.auditing.estimates.misuse import MisusedFeature, search_misused_features
+from poise.auditing.estimates.numbers import (
     Measurements,
     Number,
     corruption_cells,
@@ -37,6 +34,9 @@ from poise.auditing.statistics.numbers import (
     perturbation,
     slices,
 )
+from poise.auditing.measure import Collected
+from poise.auditing.mismatch import at_chance, look_for_mismatch
+from poise.auditing.parts import Parts, look_at_parts
 from poise.auditing.verdict import (
     LEAST_DROP,
     LEAST_FAR,

@@ -42,9 +42,9 @@ from typing import Any
 import numpy as np
 
 from poise.auditing.blindness import Blindness
+from poise.auditing.estimates.misuse import MOST_USE, MisusedFeature
+from poise.auditing.estimates.numbers import Number, paired_drop
 from poise.auditing.reliance import COLOUR, COLUMN, WORD, Influence
-from poise.auditing.statistics.misuse import MOST_USE, MisusedFeature
-from poise.auditing.statistics.numbers import Number, paired_drop
 
 RELIES, MISSES, BREAKS, SOUND = "relies", "misses", "breaks", "no weakness found"
 MISMATCH, UNDECIDED = "mismatch", "undecided"

@@ -16,6 +16,7 @@ from poise.auditing.audit import audit
 from poise.auditing.baseline import Baseline, Worsening, read_baseline, worsened
 from poise.auditing.compare import Comparison, Condition, compare, read_condition, require_measured
 from poise.auditing.design import corruption_problem, select_corruptions
+from poise.auditing.estimates.numbers import number_names
 from poise.auditing.inputs.fitting import (
     AuditData,
     AuditedModel,
@@ -26,7 +27,6 @@ from poise.auditing.inputs.fitting import (
 )
 from poise.auditing.inputs.texts import with_sentences
 from poise.auditing.result import Audit
-from poise.auditing.statistics.numbers import number_names
 from poise.checks import install
 from poise.cli.options import describe_os_error, device_of, exit_on_ctrl_c, print_to_stderr
 from poise.cli.progress import announced, counting

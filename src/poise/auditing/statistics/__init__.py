@@ -1,1 +1,0 @@
-"""Statistics of an audit: numbers with intervals, and tests over examples."""
