@@ -21,8 +21,8 @@ from places import present, some, to_write
 
 from poise.data.loading.resident import DeviceLoader
 from poise.objectives.objective import weight_of, with_weight
-from poise.recipes.cifar.methods import LENGTHS
 from poise.recipes.cifar.noisy_cifar import table
+from poise.recipes.cifar.recipe import LENGTHS
 from poise.recipes.settings import Length
 from poise.running.beginnings import quiet
 from poise.running.experiment import Experiment

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from docs.evidence import Effect, Evidence
 from poise.reporting.figures.forest import ForestBlock, forest, standalone
-from poise.reporting.formats import markdown
 from poise.reporting.statistics import Difference, Summary, holm_corrected, number, signed_interval
+from poise.reporting.table_formats import markdown
 from poise.reporting.tables import tables_of
 
 NONE = "–"  # noqa: RUF001

@@ -13,8 +13,8 @@ from PIL import Image
 
 from benchmarks.epochs import switched_on
 from poise.objectives.objective import weight_of
-from poise.recipes.cifar.methods import COMPRESSED
 from poise.recipes.cifar.noisy_cifar import table
+from poise.recipes.cifar.recipe import COMPRESSED
 from poise.schedules import Constant, Ramp
 
 SCRIPT = Path(__file__).parents[1] / "docs" / "cifar_figures.py"

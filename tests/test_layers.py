@@ -82,12 +82,12 @@ def test_no_two_parts_share_a_name() -> None:
     parts = [
         path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] not in ("cli", "recipes")
     ]
-    modules = [path.stem for path in parts if path.stem != "__init__"]
+    modules = [path.parent.name if path.stem == "__init__" else path.stem for path in parts]
     names = [
         node.name
         for path in parts
         for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.ClassDef) or (isinstance(node, ast.FunctionDef) and not node.name.startswith("_"))
     ]
     assert [name for each in (modules, names) for name, count in Counter(each).items() if count > 1] == []
 

@@ -9,7 +9,7 @@ from data_sets import pictures
 
 import poise
 from poise.data.sets import cache
-from poise.recipes.cifar.methods import QUICK
+from poise.recipes.cifar.recipe import QUICK
 from poise.recipes.settings import Length
 from poise.running.experiment import Build, Experiment
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import poise
 from poise.errors import AuditError
 from poise.inputs.classifiers import as_classifier
-from poise.inputs.models import open_model
+from poise.inputs.model_sources import open_model
 
 torch.manual_seed(0)
 BODY = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten())

@@ -17,12 +17,12 @@ from safetensors.torch import save_file
 from tiny_cifar import drawn_cifar
 
 import poise
-from poise.auditing.inputs.texts import open_texts, open_tokenizer
+from poise.auditing.texts import open_texts, open_tokenizer
 from poise.errors import AuditError
 from poise.inputs.classifiers import Unscaled
 from poise.inputs.examples import match_classes, read_lines, read_rows, sample
 from poise.inputs.images import open_pictures
-from poise.inputs.models import Loaded, build, load_weights, open_model
+from poise.inputs.model_sources import Loaded, build, load_weights, open_model
 from poise.io.documents import write_proved
 from poise.training.checkpoint import save
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poise.auditing.inputs.texts import open_tokenizer
+from poise.auditing.texts import open_tokenizer
 from poise.errors import AuditError
 from poise.inputs.hugging_face import from_folder
 

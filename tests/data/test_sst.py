@@ -7,7 +7,7 @@ import pytest
 import torch
 from data_sets import offer, write_folder
 
-from poise.auditing.inputs.texts import open_texts
+from poise.auditing.texts import open_texts
 from poise.data.loading.sentences import WordPieces
 from poise.data.sets import cache, catalogue
 from poise.data.sets import fetch as sources

@@ -24,10 +24,10 @@ from poise.io.documents import with_checksum
 from poise.recipes import index
 from poise.recipes.cifar import cifar_c, noisy_cifar
 from poise.recipes.cifar import controls as cifar_controls
-from poise.recipes.cifar.methods import COMPRESSED, FULL
+from poise.recipes.cifar.recipe import COMPRESSED, FULL
 from poise.recipes.paper_corruptions import CIFAR_C
 from poise.records.schema import load_results
-from poise.reporting.formats import text
+from poise.reporting.table_formats import text
 from poise.reporting.tables import tables_of
 from poise.running.beginnings import trunk_lengths
 from poise.running.experiment import Experiment

@@ -6,7 +6,7 @@ import pytest
 
 from poise.features.selection import AtRandom, TopBottom
 from poise.recipes.cifar import choices, noisy_cifar
-from poise.recipes.cifar.methods import COMPRESSED, QUICK
+from poise.recipes.cifar.recipe import COMPRESSED, QUICK
 from poise.recipes.variants import NearOnly, Swapped
 
 pytestmark = pytest.mark.torch

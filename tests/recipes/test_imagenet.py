@@ -24,8 +24,8 @@ from poise.recipes.imagenet_c import COMPRESSED, FULL, QUICK, CorruptedImageNet,
 from poise.recipes.paper_corruptions import IMAGENET_C
 from poise.records.columns import corruption_error
 from poise.records.schema import load_results, read_experiment
-from poise.reporting.formats import text
 from poise.reporting.page import page
+from poise.reporting.table_formats import text
 from poise.reporting.tables import tables_of
 from poise.running.experiment import Build, Experiment
 from poise.running.judge import Judge

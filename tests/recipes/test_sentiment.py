@@ -21,9 +21,9 @@ from poise.models.transformer import Transformer
 from poise.recipes.sentiment.human import Alignment, Strips, human_scores, values_of
 from poise.recipes.sentiment.treebank import EXPERIMENT, QUICK, Embeddings, Phrases, pretrained, sweeps
 from poise.records.schema import load_results
-from poise.reporting.formats import text
 from poise.reporting.page import page
 from poise.reporting.sweep_page import load_sweep
+from poise.reporting.table_formats import text
 from poise.reporting.tables import tables_of
 from poise.running.beginnings import quiet_steps
 from poise.running.experiment import Build

@@ -17,8 +17,8 @@ import pytest
 
 from poise.io.documents import documents, text_of
 from poise.records.schema import EXPERIMENT, SWEEP, load_results
-from poise.reporting.formats import FORMATS
 from poise.reporting.sweep_page import load_sweep
+from poise.reporting.table_formats import FORMATS
 from poise.reporting.tables import tables_of
 
 RESULTS = Path(__file__).parents[2] / "results"

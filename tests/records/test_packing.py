@@ -18,9 +18,9 @@ from poise.io.files import wait_lock_alone
 from poise.records import packing
 from poise.records.packing import pack
 from poise.records.schema import Record, load_results, read_record
-from poise.reporting.formats import as_json
 from poise.reporting.page import page
 from poise.reporting.sweep_page import load_sweep, sweep_page
+from poise.reporting.table_formats import as_json
 from poise.reporting.tables import tables_of
 
 

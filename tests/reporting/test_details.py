@@ -7,7 +7,7 @@ import fake_records
 
 from poise.io.documents import write_json
 from poise.records.schema import load_results
-from poise.reporting.formats import markdown
+from poise.reporting.table_formats import markdown
 from poise.reporting.tables import tables_of
 
 

@@ -12,7 +12,7 @@ from poise.corruptions.protocols import ALEXNET_ERRORS, CORRUPTIONS, SEVERITIES,
 from poise.errors import RecordError
 from poise.records.columns import Column, corruption_error, seen_and_unseen
 from poise.records.schema import load_results
-from poise.reporting.formats import as_json, latex, markdown, text
+from poise.reporting.table_formats import as_json, latex, markdown, text
 from poise.reporting.tables import Row, Table, tables_of
 
 NOISES = ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise")

@@ -13,7 +13,7 @@ from safetensors.torch import load as load_weights
 from safetensors.torch import save
 
 from poise.errors import TrainingError
-from poise.inputs.models import poise_model
+from poise.inputs.model_sources import poise_model
 from poise.io.documents import PACK
 from poise.records.packing import pack
 from poise.records.schema import load_results, read_record

@@ -76,7 +76,7 @@ def _facts_of(data: OwnData, budget: Budget) -> dict[str, Any]:
 
 
 def _row(candidate: Candidate, compared: Compared, scores: Scores, accepted: float) -> dict[str, Any]:
-    """What is known of a candidate."""
+    """A candidate's measurements."""
     name, base = candidate.name, compared.right.get(BASELINE, {})
     own = {seed: right for seed, right in compared.right.get(name, {}).items() if seed in base}
     many = max(1, len(compared.tried) - 1)

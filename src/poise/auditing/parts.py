@@ -53,7 +53,7 @@ def look_at_parts(
     names: Sequence[str],
     word: Callable[[int], str],
 ) -> Parts:
-    """Swap and take out the parts of the examples that were kept."""
+    """Swap and remove parts of the kept examples."""
     if not collected.inputs:
         return Parts()
     x = _all_of(collected.inputs)

@@ -91,7 +91,7 @@ class Audit:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The verdict in words; it may have several.
+        """The names of the verdict; there may be several.
 
         "relies", "misses", "breaks", "no weakness found", "mismatch" or "undecided".
         """

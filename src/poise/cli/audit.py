@@ -112,7 +112,7 @@ def audit(
     """
     request = dict(locals())
     with exit_on_ctrl_c("interrupted before anything was measured; nothing was written"):
-        from poise.auditing.inputs.fitting import AuditRequest
+        from poise.auditing.fitting import AuditRequest
         from poise.cli.run_audit import run_audit
 
     run_audit(AuditRequest(**request))

@@ -17,7 +17,7 @@ from poise.auditing.baseline import Baseline, Worsening, read_baseline, worsened
 from poise.auditing.compare import Comparison, Condition, compare, read_condition, require_measured
 from poise.auditing.design import corruption_problem, select_corruptions
 from poise.auditing.estimates.numbers import number_names
-from poise.auditing.inputs.fitting import (
+from poise.auditing.fitting import (
     AuditData,
     AuditedModel,
     AuditRequest,
@@ -25,8 +25,8 @@ from poise.auditing.inputs.fitting import (
     prepare,
     require_valid,
 )
-from poise.auditing.inputs.texts import with_sentences
 from poise.auditing.result import Audit
+from poise.auditing.texts import with_sentences
 from poise.checks import install
 from poise.cli.options import describe_os_error, device_of, exit_on_ctrl_c, print_to_stderr
 from poise.cli.progress import announced, counting
@@ -34,7 +34,7 @@ from poise.errors import INTERRUPTED, AuditError, RecordError
 from poise.features.external import TeacherUtility
 from poise.features.utility import GradientUtility, RemovalUtility
 from poise.inputs.examples import is_text, read_lines
-from poise.inputs.models import describe_exception, is_from_user_code, with_options
+from poise.inputs.model_sources import describe_exception, is_from_user_code, with_options
 from poise.io.files import is_part, remove_parts, require_writable
 from poise.reporting.audit_page import load_audit
 

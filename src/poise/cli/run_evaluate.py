@@ -17,7 +17,7 @@ from poise.errors import AuditError, DataError, RecordError
 from poise.evaluation.measuring import measure_missing
 from poise.evaluation.preparing import EvaluationRequest, prepare_evaluation, require_possible
 from poise.evaluation.recording import comparisons_of, evaluation_record, main_mean, save_evaluation
-from poise.inputs.models import with_options
+from poise.inputs.model_sources import with_options
 from poise.reporting.evaluation_page import summary_of
 from poise.running.record import surroundings
 

@@ -46,7 +46,7 @@ def table(
     with failures():
         from poise.errors import RecordError
         from poise.records.schema import load_results
-        from poise.reporting.formats import FORMATS, text
+        from poise.reporting.table_formats import FORMATS, text
         from poise.reporting.tables import tables_of
 
         tables = [table for results in load_results(folder) for table in tables_of(results)]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from poise.classifier import both_classes, logits_of
 from poise.errors import AuditError
-from poise.inputs.models import describe_exception
+from poise.inputs.model_sources import describe_exception
 
 _LUMA = (0.299, 0.587, 0.114)
 

@@ -28,7 +28,7 @@ from poise.evaluation.shown import Report, Shown, decode_all, from_loader
 from poise.inputs.classifiers import Normalized
 from poise.inputs.examples import AuditExamples, match_classes, sample
 from poise.inputs.images import from_array, open_pictures
-from poise.inputs.models import normalization
+from poise.inputs.model_sources import normalization
 from poise.reporting.evaluation_page import summary_of
 
 Data: TypeAlias = "str | Path | tuple[Any, Any] | Iterable[Any]"

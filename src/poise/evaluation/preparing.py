@@ -24,7 +24,7 @@ from poise.evaluation.published import PublishedFiles, published_files
 from poise.evaluation.shown import Report, Shown, as_pixels, decode_all
 from poise.inputs.examples import AuditExamples, match_classes, read_lines, sample
 from poise.inputs.images import SETS, open_pictures
-from poise.inputs.models import Loaded, load_network, normalization
+from poise.inputs.model_sources import Loaded, load_network, normalization
 from poise.io.files import require_writable
 
 _WITH_TRAINING = ("cifar10", "cifar100")

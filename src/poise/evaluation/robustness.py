@@ -159,7 +159,7 @@ def evaluate(
     rare = _known(rare, test.labels)
     shows = [_corrupted(each, making, profile) for each in tests]
     mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
-    clean, noisy = _Tally(), _Tally()
+    clean, noisy = _ByClass(), _ByClass()
     with mode, torch.inference_mode():
         clean.add(*[(_right(model, each.images, each.labels, batch_size), each.labels) for each in tests])
         accuracy = _measured(model, shows, making, batch_size, progress, noisy)
@@ -184,7 +184,7 @@ def _measured(
     making: Making,
     batch_size: int,
     progress: Progress | None,
-    tally: _Tally,
+    tally: _ByClass,
 ) -> dict[str, dict[int, float]]:
     """The accuracy under each corruption and severity of the first of `shows`; the tally adds up all of them."""
     wanted = [(name, severity) for name in making.corruptions for severity in making.severities]
@@ -204,7 +204,7 @@ def show_corrupted(data: str, limit: int | None, device: torch.device, source: s
     return _corrupted(test, Making(), None), test.origin(Making())
 
 
-class _Tally:
+class _ByClass:
     """Counts of right answers and of examples by class, and of pairs, summed over conditions."""
 
     def __init__(self) -> None:

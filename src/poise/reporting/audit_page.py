@@ -137,7 +137,7 @@ class Model:
 
 
 def audit_page(folder: Path, beside: Sequence[Path] = ()) -> str:
-    """One model; `beside` are folders of other audits, which are shown in the plane."""
+    """The page of one audit; `beside` are folders of other audits, which are shown in the plane."""
     return _page([load_audit(folder)], beside, "audit.json and telling.npz")
 
 
@@ -201,7 +201,7 @@ def _model(audited: Audited) -> Model:
 
 
 def _parts(reliance: Sequence[dict[str, Any]]) -> Sheet | None:
-    """What happens to the answers when a part of the input is swapped or taken out, the strongest first."""
+    """What happens to the answers when a part of the input is swapped or removed, the strongest first."""
     rows: list[list[str | Cell]] = [
         [
             _capital(each["name"]),

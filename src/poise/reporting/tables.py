@@ -1,4 +1,6 @@
-"""Tables of our numbers beside the paper's with paired tests: as values, and as grids of strings for text and pages.
+"""Tables of our numbers beside the paper's with paired tests: as values, and as grids of strings.
+
+table_formats.py writes them as text, Markdown, LaTeX, CSV and JSON.
 
     arrow   significantly above or below the first method of its group
     bold    significantly better than every other method of its group that was run

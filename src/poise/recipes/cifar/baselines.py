@@ -1,6 +1,6 @@
 """Augmentations and optimizers that others propose against corruptions, alone and with a contrast on random features.
 
-    AugMix           with random features (alone and with FCL it is in methods.py)
+    AugMix           with random features (alone and with FCL it is in recipe.py)
     RandAugment      two of fourteen operations, on every picture of the batch
     TrivialAugment   one of fourteen, at a random strength
     PixMix           mixed with fractals made by code

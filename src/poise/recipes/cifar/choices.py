@@ -18,7 +18,7 @@ from poise.objectives.contrast import InfoNCE
 from poise.objectives.gaussian import CLGaussian
 from poise.objectives.objective import Objective, with_weight
 from poise.recipes.cifar import noisy_cifar
-from poise.recipes.cifar.methods import LENGTHS, fcl_of
+from poise.recipes.cifar.recipe import LENGTHS, fcl_of
 from poise.recipes.settings import Length
 from poise.recipes.variants import NearOnly, Swapped
 from poise.running.experiment import Experiment, Method

@@ -22,7 +22,7 @@ import torch
 from poise.corruptions import protocols
 from poise.corruptions.protocols import CORRUPTIONS, EXTRA, SEVERITIES, STANDARD
 from poise.evaluation.robustness import show_corrupted
-from poise.recipes.cifar.methods import (
+from poise.recipes.cifar.recipe import (
     CLASSES,
     GROUPS,
     NAMES,

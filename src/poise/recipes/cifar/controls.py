@@ -23,7 +23,7 @@ from poise.objectives.contrast import InfoNCE
 from poise.objectives.fcl import FCL
 from poise.objectives.gaussian import CLGaussian
 from poise.recipes.cifar import cifar_c, noisy_cifar
-from poise.recipes.cifar.methods import LENGTHS, fcl_of, xe_gaussian_of
+from poise.recipes.cifar.recipe import LENGTHS, fcl_of, xe_gaussian_of
 from poise.recipes.settings import Length
 from poise.running.experiment import Experiment, Method
 from poise.schedules import Ramp

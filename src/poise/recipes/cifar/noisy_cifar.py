@@ -19,7 +19,7 @@ import torch
 
 from poise.data.loading.resident import on_device
 from poise.data.pixel_noise import Kind, PixelNoise, pixel_deviation
-from poise.recipes.cifar.methods import (
+from poise.recipes.cifar.recipe import (
     CLASSES,
     GROUPS,
     NAMES,

@@ -1,4 +1,4 @@
-"""Common parts of the CIFAR experiments (section 4.3, appendix C): data, schedule, methods, sweeps.
+"""The recipe of the CIFAR experiments (section 4.3, appendix C): data, schedule, network, methods, sweeps.
 
     ResNet-56, batch 1024, SGD with Nesterov momentum 0.9, rate 1.0 after 15 epochs of ramp, / 10 at 200, 300 and 400
     of 450 epochs, crop and flip; contrastive losses from the step of `ramp_up` on, summed over the batch

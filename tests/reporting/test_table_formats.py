@@ -10,9 +10,9 @@ import pytest
 from fake_records import cifar, mnist, path_of
 
 from poise.records.schema import Published, load_results
-from poise.reporting import formats
-from poise.reporting.formats import FORMATS, text
+from poise.reporting import table_formats
 from poise.reporting.statistics import Difference, Summary, arrow, interval_text, number, probability, spread
+from poise.reporting.table_formats import FORMATS, text
 from poise.reporting.tables import CellGrid, Mark, Table, differences_grid, tables_of
 
 
@@ -159,8 +159,9 @@ def test_a_cell_with_fewer_seeds_says_so(tmp_path: Path) -> None:
 
 def test_words_stay_words_in_markdown_and_latex() -> None:
     assert (
-        formats._latex_grid(CellGrid([("method", 1)], [""], [[Mark(" [2em]x")]], frozenset())).count("{} [2em]x") == 1
+        table_formats._latex_grid(CellGrid([("method", 1)], [""], [[Mark(" [2em]x")]], frozenset())).count("{} [2em]x")
+        == 1
     )
     for words in ("![p](http://x/p.png)", "[a](javascript:x)", "`c`", "&lt;", "~~s~~"):
-        assert "\\" in formats._cell(words), words
-    assert formats._no_formula("\n=1+1") == "'\n=1+1" and formats._no_formula(" x") == " x"
+        assert "\\" in table_formats._cell(words), words
+    assert table_formats._no_formula("\n=1+1") == "'\n=1+1" and table_formats._no_formula(" x") == " x"

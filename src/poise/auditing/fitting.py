@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from poise.auditing.design import PROBES
-from poise.auditing.inputs.texts import Texts, Tokenizer, open_texts, open_tokenizer
 from poise.auditing.result import Names
+from poise.auditing.texts import Texts, Tokenizer, open_texts, open_tokenizer
 from poise.errors import AuditError
 from poise.inputs.classifiers import Unscaled
 from poise.inputs.examples import (
@@ -30,7 +30,7 @@ from poise.inputs.examples import (
     sample_size,
 )
 from poise.inputs.images import open_pictures
-from poise.inputs.models import Loaded, normalization, open_model, with_options
+from poise.inputs.model_sources import Loaded, normalization, open_model, with_options
 from poise.tokens import Tokens, shape_of
 
 LENGTH = 128  # most tokens of a sentence
