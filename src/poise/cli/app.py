@@ -11,6 +11,7 @@ from poise.cli.bench import bench
 from poise.cli.corrupt import corrupt
 from poise.cli.data import data
 from poise.cli.evaluate import evaluate
+from poise.cli.export import export
 from poise.cli.leaderboard import leaderboard
 from poise.cli.options import Command, Group, options_before_a_command
 from poise.cli.pack import pack
@@ -28,6 +29,7 @@ app.command(cls=Command)(sweep)
 app.command(cls=Command)(table)
 app.command(cls=Command)(report)
 app.command(cls=Command)(pack)
+app.command(cls=Command)(export)
 app.command(cls=Command)(audit)
 app.command(cls=Command)(evaluate)
 app.command(cls=Command)(leaderboard)

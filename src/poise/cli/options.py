@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from poise import __version__
+from poise import __version__ as __version__
 from poise.checks import install
 from poise.errors import INTERRUPTED
 from poise.io.files import new_file
@@ -189,7 +189,10 @@ def failures() -> Iterator[None]:
 
         yield
     except ModuleNotFoundError as error:
-        if (package := (error.name or "").partition(".")[0]) not in ("jinja2", "markupsafe", "scipy"):
+        package = (error.name or "").partition(".")[0]
+        if package in ("onnx", "onnxscript"):
+            sys.exit(f"poise: --onnx needs {package}, which is missing: {install('onnx')}")
+        if package not in ("jinja2", "markupsafe", "safetensors", "scipy"):
             raise
         sys.exit(f"poise: {package} is missing: {install('experiments')}")
     except RecordError as error:

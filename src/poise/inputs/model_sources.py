@@ -2,7 +2,7 @@
 
     torchvision:resnet50, timm:resnet50, resnet50    with --weights FILE
     hf:NAME                                          a Hugging Face model in the local cache, or in a folder
-    path/to/folder                                   config.json of Hugging Face, or checkpoint-*.safetensors of Poise
+    path/to/folder                                   config.json of Hugging Face, or a run or an export of Poise
     checkpoint-0020.safetensors                      of Poise; the network is named in the recipe beside it
     package.module:function, file.py:function        your own code, which returns the model
 
@@ -36,7 +36,7 @@ from poise.inputs.classifiers import Normalized, as_classifier, precision_note
 from poise.inputs.hugging_face import cached, from_folder, longest_sentence
 from poise.io.documents import is_proved, text_of
 from poise.models.resnet import IMAGENET_MEAN, IMAGENET_STD
-from poise.models.saved import NETWORKS, network_in
+from poise.models.saved import NETWORKS, is_exported, network_in
 from poise.models.split import split
 from poise.models.transformer import Transformer
 
@@ -119,7 +119,7 @@ def _find(source: str, weights: Path | None, network: str | None, trust: bool) -
         return _from_hub(home, rest, weights, trust)
     if rest and home != "hf" and not path.exists():
         return Loaded(_from_function(home, rest, weights, trust), source), None
-    if path.is_dir() and (path / "config.json").is_file():
+    if path.is_dir() and (path / "config.json").is_file() and not is_exported(path):
         model, size, classes, mean_std = from_folder(path, trust)
         reads = "text" if size is None else "pictures"
         name, longest = path.resolve().name, longest_sentence(model) if size is None else None

@@ -1,7 +1,7 @@
 """Trained networks in safetensors files: weights in half precision, and how to build the network.
 
     poise.save_model(model, path, "resnet56", num_classes=10)
-    model = poise.load_model(path)
+    model = poise.load_model(path)    # or the folder of a run, or of `poise export`, that holds model.safetensors
 
 Batch-norm statistics keep their precision, since a small variance would round to 0. The header names one of NETWORKS
 and its settings; loading neither unpickles nor executes anything.
@@ -23,6 +23,8 @@ from poise.models.lenet import LeNet
 from poise.models.resnet import ResNet, ResNetV2, resnet56, resnet_v2_50
 from poise.models.transformer import Transformer
 
+WEIGHTS = "model.safetensors"  # in the folder of a run, and in one of `poise export`
+CONFIG = "config.json"
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     network.__name__: network for network in (LeNet, ResNet, resnet56, ResNetV2, resnet_v2_50, Transformer)
 }
@@ -47,12 +49,13 @@ def save_model(model: nn.Module, path: Path | str, network: str, /, **settings: 
 
 
 def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
-    """The network of a file, in float32 and eval mode; ValueError if the file does not contain one."""
+    """The network of a file, or of model.safetensors in a folder, in float32 and eval mode; ValueError without one."""
     from safetensors import SafetensorError, safe_open
 
     place = as_device(device)
     if not isinstance(path, str | Path) or not str(path):
         raise TypeError(f"path={path!r} must be the path of a file")
+    path = weights_at(Path(path))
     try:
         with safe_open(path, "pt") as file:
             header = json.loads((file.metadata() or {})["poise"])
@@ -66,13 +69,32 @@ def load_model(path: Path | str, device: torch.device | str = "cpu") -> Any:
     return model.to(place).eval()
 
 
-def network_in(path: Path) -> str | None:
-    """The network in a file's header, as text such as "resnet56(num_classes=10)"; None if the header has none."""
+def weights_at(path: Path) -> Path:
+    """The file with the weights: the path itself, or model.safetensors in a folder."""
+    return path / WEIGHTS if path.is_dir() else path
+
+
+def is_exported(folder: Path) -> bool:
+    """Whether a folder was written by `poise export`: its config.json says so."""
+    try:
+        return bool(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["library_name"] == "poise")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def header_in(path: Path) -> dict[str, Any]:
+    """The header of a file of save_model, {"network": "resnet56", "settings": {"num_classes": 10}}."""
     from safetensors import safe_open
 
+    with safe_open(path, "pt") as file:
+        header: dict[str, Any] = json.loads((file.metadata() or {})["poise"])
+    return header
+
+
+def network_in(path: Path) -> str | None:
+    """The network in a file's header, as text such as "resnet56(num_classes=10)"; None if the header has none."""
     try:
-        with safe_open(path, "pt") as file:
-            header = json.loads((file.metadata() or {})["poise"])
+        header = header_in(path)
         settings = ", ".join(f"{name}={value!r}" for name, value in header["settings"].items())
         return f"{header['network']}({settings})"
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):

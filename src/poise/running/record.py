@@ -27,7 +27,7 @@ from torch import nn
 
 from poise.errors import RecordError, TrainingError
 from poise.io.documents import documents, is_proved, is_there, text_of
-from poise.models.saved import save_model
+from poise.models.saved import WEIGHTS, save_model
 from poise.records.recipe_text import common_differences, differences
 from poise.records.schema import RECORD, Record, read_record, record_paths, require_distinct
 from poise.running.experiment import Build, Experiment, Method
@@ -37,7 +37,6 @@ from poise.training.loop import Fit, Now
 
 Entry = dict[str, Any]
 RECIPE = "recipe.json"
-_WEIGHTS = "model.safetensors"
 
 
 def record_of(
@@ -169,11 +168,11 @@ def _saved_recipe(path: Path) -> str | None:
 
 def keep_weights(record: Path, model: nn.Module, network: Build) -> None:
     """Save the weights beside a record, in half precision: 1.7 MB for ResNet-56."""
-    save_model(model, record.with_name(_WEIGHTS), network.name, **network.settings)
+    save_model(model, record.with_name(WEIGHTS), network.name, **network.settings)
 
 
 def has_weights(record: Path) -> bool:
-    return record.with_name(_WEIGHTS).exists()
+    return record.with_name(WEIGHTS).exists()
 
 
 def can_get_weights(record: Path, log: list[Any], trained: Path) -> bool:
