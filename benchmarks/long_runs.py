@@ -1,4 +1,4 @@
-"""The long runs of the paper's CIFAR tables, in the order in which they are wanted.
+"""The long runs on CIFAR, of the tables and of rare details, in the order in which they are wanted.
 
     python benchmarks/long_runs.py                          # what is done and what is left
     python benchmarks/long_runs.py --device cuda --minutes 25 --out runs      # go on for 25 minutes
@@ -58,6 +58,9 @@ QUEUE = (
         5,
         12,
     ),
+    Item("Corner CIFAR, all methods", ("corner-cifar",), (), 5, 120, "compressed"),
+    Item("CIFAR-10-LT, choosing settings on validation", ("cifar10-lt-choice",), (), 2, 45, "compressed"),
+    Item("CIFAR-10-LT, all methods", ("cifar10-lt",), (), 5, 130, "compressed"),
 )
 
 

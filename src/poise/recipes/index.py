@@ -41,7 +41,13 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cifar-controls": ("cifar.controls", ("cifar-controls-noisy", "cifar-controls-c")),
     "cifar-choices": ("cifar.choices", ("cifar10-frontier", "cifar100-choices")),
     "imagenet-c": ("imagenet_c", ()),
-    "rare-details": ("rare_details.digits", ("rare-digits", "rare-digits-bilinear", "rare-digits-nearest")),
+    "rare-details": (
+        "rare_details.parts",
+        (
+            *("rare-digits", "rare-digits-bilinear", "rare-digits-nearest"),
+            *("corner-cifar", "cifar10-lt", "cifar10-lt-choice"),
+        ),
+    ),
 }
 # The committed page about each file's results.
 _DIGITS = "docs/synthetic-mnist.md"
@@ -139,7 +145,15 @@ def find_experiments(name: str, length: Version = "full") -> tuple[Experiment, .
     found = lengths[length]
     if length == "quick":
         found = tuple(_as_first_look(*both, PAGES[whole]) for both in zip(found, lengths["full"], strict=True))
-    return found if name in FILES else (found[FILES[whole][1].index(name)],)
+    return found if name in FILES else (_part(name, found, length),)
+
+
+def _part(name: str, found: tuple[Experiment, ...], length: Version) -> Experiment:
+    """The part with this name; not every part of a table has every length."""
+    for each in found:
+        if each.name.removesuffix(f"-{length}") == name:
+            return each
+    raise ValueError(f"{name} has no {length} version")
 
 
 def _as_first_look(small: Experiment, full: Experiment, page: str) -> Experiment:

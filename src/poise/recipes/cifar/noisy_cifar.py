@@ -20,7 +20,6 @@ import torch
 from poise.data.loading.resident import on_device
 from poise.data.pixel_noise import Kind, PixelNoise, pixel_deviation
 from poise.recipes.cifar.recipe import (
-    CLASSES,
     GROUPS,
     NAMES,
     TITLES,
@@ -109,7 +108,7 @@ class NoisyCifar:
                 for uniform, word in ((True, "UN"), (False, "NUN"))
             }
         )
-        return Task(train, validation, tests, CLASSES[self.training.name], validations)
+        return Task(train, validation, tests, self.training.num_classes, validations)
 
 
 def table(data: str, length: Length) -> Experiment:

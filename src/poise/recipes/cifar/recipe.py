@@ -77,6 +77,10 @@ class Cifar:
         return Examples(load(self.name, "test_x")[:first], load(self.name, "test_y")[:first])
 
     @property
+    def num_classes(self) -> int:
+        return CLASSES[self.name]
+
+    @property
     def images(self) -> int:
         return (self.first or 50_000) - self.held_out
 

@@ -44,13 +44,15 @@ class RareDigits:
     def __call__(self) -> Task:
         task = NoisyDigits(self.digits)()
         tests = {**task.validations, **task.tests}
-        return replace(task, tests={name: _with_twins(make) for name, make in tests.items()})
+        return replace(task, tests={name: with_twins(make) for name, make in tests.items()})
 
 
-def _with_twins(make: Make) -> Make:
+def with_twins(make: Make) -> Make:
+    """The same examples, which name their twins."""
+
     def made(device: torch.device) -> Examples:
         examples = cast(Examples, make(device))
-        return replace(examples, twins=twins_of(np.asarray(examples.y)))
+        return replace(examples, twins=twins_of(torch.as_tensor(examples.y).cpu().numpy()))
 
     return made
 
@@ -64,11 +66,15 @@ def twins_of(labels: np.ndarray) -> np.ndarray:
 class CornerUtility:
     """The true utility of a pixel: 1 in a corner's square where a corner digit decides, 1/2 for ink elsewhere, else 0.
 
-    It decides for digits 0-4, of the classes 0-4 and 10-14: with it or without it, the class is another one. In the
+    It decides in the classes 0-4 and 10-14: with it or without it, the class is another one. In the
     classes 5-9 corners have no meaning.
+
+    corner_size  the side of the squares, in pixels.
+    shape        of a picture, [C, H, W] with H = W.
     """
 
     corner_size: int = 7
+    shape: tuple[int, int, int] = (1, 28, 28)
 
     def __post_init__(self) -> None:
         require_whole("corner_size", self.corner_size, least=1)
@@ -78,8 +84,8 @@ class CornerUtility:
         return False
 
     def check(self, x: Input) -> None:
-        if not isinstance(x, Tensor) or x.shape[1:] != (1, 28, 28):
-            raise TypeError("CornerUtility needs images [B, 1, 28, 28]")
+        if not isinstance(x, Tensor) or x.shape[1:] != self.shape:
+            raise TypeError(f"CornerUtility needs images [B, {', '.join(map(str, self.shape))}]")
 
     def __call__(
         self,
@@ -92,8 +98,9 @@ class CornerUtility:
     ) -> Tensor:
         self.check(x)
         x = cast(Tensor, x)
-        line = torch.arange(28, device=x.device)
-        edge = (line < self.corner_size) | (line >= 28 - self.corner_size)
+        side = self.shape[-1]
+        line = torch.arange(side, device=x.device)
+        edge = (line < self.corner_size) | (line >= side - self.corner_size)
         decides = ((y < 5) | (y >= 10)).view(-1, 1, 1, 1)
         return torch.where(edge[:, None] & edge, decides.float(), 0.5 * (x > 0))
 
@@ -114,12 +121,12 @@ def _experiment(base: Experiment, images: int, scaling: Scaling, quick: bool) ->
     plain = replace(base, name=name, title=title, task=NoisyDigits(digits) if quick else RareDigits(digits))
     made = study(plain, grid, "BAL", ("BAL+UN", "BAL+NUN"), RARE, pairs=not quick)
     if quick:
-        return _first_look(made)
+        return first_look(made)
     chosen = columns("validation", NOISY[1:], RARE, pairs=True)
     return replace(made, details={"validation, on which settings are chosen": chosen})
 
 
-def _first_look(made: Experiment) -> Experiment:
+def first_look(made: Experiment) -> Experiment:
     """Only the methods and columns that show the effect, with enough seeds to test it: minutes on two cores."""
     methods = tuple(method for method in made.methods if method.name in FIRST_LOOK)
     shown = tuple(column for column in made.columns if not column.worst)
