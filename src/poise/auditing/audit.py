@@ -46,6 +46,7 @@ def audit(
     examples: int | None = None,
     seed: int = 0,
     memory: int | None = None,
+    worst_case: bool = True,
     names: Names | None = None,
     progress: Progress | None = None,
 ) -> Audit:
@@ -61,14 +62,13 @@ def audit(
     corruptions  "fast" (one of each group, three severities), "all" (19 x 5), "none", or names.
     examples     their maximum, in the loader's order; by default 1000; on a CPU 100 images or 300 sentences.
     memory       the maximum size of a graph in bytes; by default 256 MB on a CPU and 8 GB on a GPU.
+    worst_case   whether to attack some examples; not for tokens.
     names        display names of the model, data, classes, features and tokens.
     progress     called with the unit, the number of completed examples, and their maximum.
     """
     begin = time.perf_counter()
-    _check_settings(loader, utility, sensitivity, seed, memory, names, progress)
+    _check_settings(loader, utility, sensitivity, examples, seed, memory, names, progress)
     classifier, device = _as_classifier(model, head)
-    if examples is not None:
-        require_whole("examples", examples, least=2)
     flow = batches(loader, device, examples)
     first = _first_batch(flow, classifier)
     limit = sample_size(kind_of(first.x), device) if examples is None else examples
@@ -76,7 +76,7 @@ def audit(
     settings = AuditSettings(utility, sensitivity, strengths, fraction, probes, corruptions, severities, seed, memory)
     opening = _opening(chain([first], flow))
     loss = common_loss(classifier, _first_inputs(opening))
-    plan = replace(make_plan(classifier, first.x, settings), loss=loss)
+    plan = replace(make_plan(classifier, first.x, settings), loss=loss, worst_case=worst_case)
     plan = replace(plan, notes=(*plan.notes, *filter(None, [precision_note(model)])))  # type: ignore[arg-type]
     collected, complete = _collect(classifier, chain(opening, flow), plan, limit, progress)
     seconds = time.perf_counter() - begin
@@ -101,10 +101,12 @@ def _first_inputs(opening: Sequence[Batch]) -> list[Input]:
 
 
 def _check_settings(
-    loader: Any, utility: Any, sensitivity: Any, seed: int, memory: int | None, names: Any, progress: Any
+    loader: Any, utility: Any, sensitivity: Any, examples: Any, seed: int, memory: Any, names: Any, progress: Any
 ) -> None:
     """Check the settings that do not depend on the data."""
     require_several("loader", loader)
+    if examples is not None:
+        require_whole("examples", examples, least=2)
     require_whole("seed", seed)
     if memory is not None:
         require_whole("memory", memory, least=1)

@@ -93,7 +93,7 @@ def compare(one: Audit, other: Audit) -> Comparison:
 
     found = {}
     tables = [audit.table.first(count) for audit in (one, other)]
-    for name, gap in paired_differences(tables[0], tables[1], one.making, one.middle).items():
+    for name, gap in _differences(tables, (one, other)).items():
         found[name] = {
             "mean": gap.mean,
             "better": better(name),
@@ -105,6 +105,17 @@ def compare(one: Audit, other: Audit) -> Comparison:
             "examples": gap.seeds,
         }
     return Comparison(one, other, found)
+
+
+def _differences(tables: Sequence[Measurements], audits: Sequence[Audit]) -> dict[str, Difference]:
+    """The second minus the first: measurements, and the radii at which answers turn."""
+    entries = [audit.facts.get("worst_case", []) for audit in audits]
+    if not all(entries):
+        return paired_differences(tables[0], tables[1], audits[0].making, audits[0].middle)
+    from poise.auditing.worst_case import paired_radii
+
+    one, other = (paired_radii(each, len(table.label)) for each, table in zip(entries, tables, strict=True))
+    return paired_differences(tables[0], tables[1], audits[0].making, audits[0].middle, (one, other))
 
 
 def compared(found: Mapping[str, Mapping[str, Any]], models: Sequence[str]) -> str:
@@ -138,12 +149,16 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def paired_differences(
-    one: Measurements, other: Measurements, making: Making | None, middle: int
+    one: Measurements,
+    other: Measurements,
+    making: Making | None,
+    middle: int,
+    more: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] = ({}, {}),
 ) -> dict[str, Difference]:
-    """The second minus the first, example by example, for each number that is a mean."""
+    """The second minus the first, example by example, for each number that is a mean, and for more values of each."""
     from poise.reporting.statistics import holm_corrected
 
-    left, right = (paired_values(table, making, middle) for table in (one, other))
+    left, right = ({**paired_values(t, making, middle), **each} for t, each in zip((one, other), more, strict=True))
     names = [name for name in left if name in right]
     gaps = holm_corrected([_difference(left[name], right[name]) for name in names])
     return {name: gap for name, gap in zip(names, gaps, strict=True) if gap is not None}

@@ -48,6 +48,7 @@ class AuditPlan:
 
     making  the corruptions; None if the inputs are not images.
     loss    the loss of the model's own utility.
+    worst_case  whether to attack some examples.
     notes   a sentence for each omission.
     """
 
@@ -59,6 +60,7 @@ class AuditPlan:
     memory: int
     notes: tuple[str, ...] = ()
     loss: ExampleLoss = CrossEntropy()
+    worst_case: bool = True
 
     @property
     def is_own(self) -> bool:

@@ -64,6 +64,7 @@ class AuditRequest:
     corruptions: str
     probes: int
     strength: list[float] | None
+    worst_case: bool
     fail_if: list[str] | None
     baseline: Path | None
     device: str

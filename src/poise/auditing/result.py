@@ -196,6 +196,7 @@ def build_audit(
         "thresholds": {"least_drop": LEAST_DROP, "least_far": LEAST_FAR, "neutral": NEUTRAL},
         "leftover": [each.as_dict() for each in errors],
         **parts.as_dict(),
+        "worst_case": _worst_case(parts, plan),
         "proofs": proofs,
         "confusions": [each.as_dict() for each in confused],
         "numbers": {name: number.as_dict() for name, number in found.items()},
@@ -233,6 +234,15 @@ def _verdict(
         return judge(chance, count)
     misses = [] if chance else [*from_classes(confused, names), *from_blindness(parts.blind)]
     return judge([*reliance, *outside, *misses, *from_drop(found, noise_of(plan))], count, first)
+
+
+def _worst_case(parts: Parts, plan: AuditPlan) -> list[dict[str, Any]]:
+    """The radii at which answers turn, if they are wanted."""
+    if parts.held is None or not plan.worst_case:
+        return []
+    from poise.auditing.worst_case import worst_case
+
+    return [each.as_dict() for each in worst_case(parts.held, plan.memory)]
 
 
 def _model(model: Classifier, name: str, rows: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -357,8 +367,22 @@ def summary(facts: dict[str, Any]) -> str:
     lines.append(f"{'':30}{'value':>8}   95 % interval")
     for name, number in facts["numbers"].items():
         lines.append(f"{name.replace('_', ' '):30}{_cell(number['value']):>8}   {_span(number)}")
+    lines += _attacked(facts.get("worst_case", []))
     lines += ["", *(f"note: {note}" for note in facts["notes"])] if facts["notes"] else []
     return "\n".join(lines)
+
+
+def _attacked(entries: Sequence[dict[str, Any]]) -> list[str]:
+    """The radii at which half of the answers turn, and that they certify nothing."""
+    if not entries:
+        return []
+    count, steps = entries[0]["radius"]["examples"], entries[0]["steps"]
+    lines = ["", f"smallest change that an attack of {steps} steps found to turn half of {count} answers"]
+    lines += [
+        f"{each['norm'] + ' radius':30}{_cell(each['radius']['value']):>8}   {_span(each['radius'])}"
+        for each in entries
+    ]
+    return [*lines, "no certificate: a stronger attack may find less"]
 
 
 def _cell(value: float | None) -> str:

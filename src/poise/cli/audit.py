@@ -65,6 +65,9 @@ BaselineFile = Annotated[
     typer.Option(metavar="FILE", help="Exit with code 1 if a number is significantly worse than in this audit.json."),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed for the choice of examples and the noise.")]
+WorstCase = Annotated[
+    bool, typer.Option("--worst-case/--no-worst-case", help="Attack some examples: how small a change turns answers?")
+]
 Trust = Annotated[bool, typer.Option("--trust", help="Allow unpickling weights, which can run code.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
 
@@ -94,6 +97,7 @@ def audit(
     corruptions: Corruptions = "fast",
     probes: Probes = 16,
     strength: Strength = None,
+    worst_case: WorstCase = True,
     fail_if: FailIf = None,
     baseline: BaselineFile = None,
     device: Device = "auto",

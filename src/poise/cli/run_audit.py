@@ -139,6 +139,7 @@ def _audit(request: AuditRequest, model: AuditedModel, data: AuditData, sentence
             corruptions=_corruptions(request),
             examples=max(2, data.count),
             seed=request.seed,
+            worst_case=request.worst_case,
             names=replace(data.names, model=model.loaded.name),
             progress=lambda _, done, total: report(model.loaded.name, done, total),
         )

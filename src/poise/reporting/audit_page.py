@@ -170,6 +170,7 @@ def _page(audits: list[Audited], beside: Sequence[Path], source: str, comparison
         sentence=(comparison or {}).get("sentence", ""),
         numbers=_numbers(audits),
         stress=[_under_noise(audits), *_corruptions(audits)],
+        attacked=_attacked(audits),
         shifts=_shifts(audits),
         keys=[Key("utility", colour(USEFUL, 0.7)), Key("sensitivity", colour(SENSITIVE, 0.7))],
     )
@@ -290,6 +291,19 @@ def interval_cell(held: dict[str, Any] | None) -> str:
     if held["low"] is None:
         return number(held["value"], 3)
     return f"{number(held['value'], 3)} [{number(held['low'], 3)}, {number(held['high'], 3)}]"
+
+
+def _attacked(audits: Sequence[Audited]) -> Sheet | None:
+    """The radii at which half of the answers turn, one column per model; None without any."""
+    held = [{each["norm"]: each["radius"] for each in audited.facts.get("worst_case", [])} for audited in audits]
+    if not any(held):
+        return None
+    of = {"linf": "every feature by at most this", "l2": "root of the sum of squares"}
+    rows: list[list[str | Cell]] = [
+        [what, *(interval_cell(each.get(norm)) for each in held), direction_words(f"{norm}_radius")]
+        for norm, what in of.items()
+    ]
+    return Sheet(["change of the input", *(audited.name for audited in audits), ""], rows)
 
 
 _SIDES = ["least useful features perturbed", "most useful features perturbed"]

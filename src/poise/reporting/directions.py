@@ -31,6 +31,8 @@ _PHRASES = {
     "random_accuracy": "accuracy with random features perturbed",
     "corrupted_accuracy": "accuracy over all corruptions",
     "calibration_error": "calibration",
+    "linf_radius": "the L-infinity change that turns an answer",
+    "l2_radius": "the L2 change that turns an answer",
 }
 _DESCRIPTIVE = ("far_accuracy", "far_accuracy_drop", "far_margin_drop", "far_changed")
 
