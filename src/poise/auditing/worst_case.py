@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from poise.auditing.estimates.numbers import Number
 from poise.auditing.reliance import Answers
-from poise.auditing.statistics.numbers import Number
 from poise.classifier import Classifier, evaluating
 from poise.features.utility import rows_within
 
