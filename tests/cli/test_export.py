@@ -13,7 +13,7 @@ from huggingface_hub import ModelCard
 
 import poise
 from poise.cli import main as cli
-from poise.inputs.models import load_network
+from poise.inputs.model_sources import load_network
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:

@@ -36,7 +36,7 @@ def export(
     if not license.strip() or not license.isprintable():
         raise typer.BadParameter("name a licence, such as apache-2.0", param_hint="--license")
     with failures():
-        from poise.reporting.export import default_folder, export_model, trained_at
+        from poise.running.export import default_folder, export_model, trained_at
 
         trained = trained_at(model)
         files = export_model(trained, out or default_folder(trained), __version__, license, onnx, force)
