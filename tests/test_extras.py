@@ -44,6 +44,9 @@ def without_torch(code: str) -> subprocess.CompletedProcess[str]:
         "sweep sentiment",
         "audit net.py:net --data x.npz",
         "corrupt cifar10 --out copy",
+        f"advise {__file__}",
+        "evaluate net.py:net --data photos --benchmark cifar10-c",
+        f"export {__file__}",
         "bench",
     ],
 )

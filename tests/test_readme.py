@@ -2,9 +2,13 @@
 
 import ast
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
+
+from poise.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 RUN = ("README.md", "docs/start.md", "docs/audit.md", "docs/corruptions.md", "docs/experiments.md")
@@ -22,6 +26,29 @@ def test_a_code_block_runs(block: str, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.readme
 def test_every_page_has_a_code_block() -> None:
     assert all("```python\n" in (ROOT / page).read_text() for page in RUN)
+
+
+def commands_in(page: Path) -> list[str]:
+    """The lines of a page's shell blocks that call `poise`."""
+    blocks = "".join(re.findall(r"```shell\n(.*?)```", page.read_text(), re.DOTALL)).replace("\\\n", " ")
+    return re.findall(r"^ *(?:\w+=\S+ )*poise (.+)$", blocks, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_are_valid(page: Path) -> None:
+    """They have the options and arguments that the page gives them; nothing is run."""
+    for line in commands_in(page):
+        words = shlex.split(re.split(r" (?:&&|\||&|>) ", line)[0], comments=True)
+        command = typer.main.get_command(app)
+        while hasattr(command, "commands") and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        with command.make_context("poise", words) as context:
+            assert context.command is command, line
+
+
+def test_the_readme_shows_one_of_each_command() -> None:
+    shown = [line.split()[0] for line in commands_in(ROOT / "README.md")]
+    assert shown == ["advise", "audit", "evaluate"]
 
 
 def names_in(path: Path) -> set[str]:

@@ -32,6 +32,17 @@ def test_every_command_is_in_the_reference() -> None:
     assert "| `--engine` | local, ray |" in text and "poise list\n```" in text
 
 
+def test_a_search_for_how_to_choose_lambda_ends_in_the_guide() -> None:
+    """Sphinx ranks a page first if the words that are searched for stand in one of its headings."""
+    headings = {
+        line.lower(): path.name
+        for path in (ROOT / "docs").rglob("*.md")
+        for line in path.read_text().splitlines()
+        if line.startswith("#")
+    }
+    assert {page for line, page in headings.items() if "how to choose lambda" in line} == {"guide.md"}
+
+
 DOCSTRING = """One line with a * star.
 
     a formula | with | marks
