@@ -93,7 +93,7 @@ def main(words: list[str] | None = None) -> None:
     for number, item in enumerate(QUEUE, 1):
         left, runs = left_of(item, chosen.out)
         minutes = item.minutes * left / runs
-        print(f"{number}  {item.about:50} {runs - left:3} of {runs:3} runs, about {minutes:3.0f} min left")
+        print(f"{number:2}  {item.about:50} {runs - left:3} of {runs:3} runs, about {minutes:3.0f} min left")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Corner CIFAR and long-tailed CIFAR-10: what is drawn where, and every method up to a table in miniature."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from poise.records.schema import load_results
 from poise.reporting.tables import tables_of
 from poise.running.experiment import Build, Examples, Experiment
 from poise.running.runner import Runner
+from poise.schedules import Constant
 
 CPU = torch.device("cpu")
 SMALL = CornerCifar(held_out=10, first=60, rare=0.2)
@@ -137,6 +139,14 @@ def tiny(name: str) -> Experiment:
     )
 
 
+def test_training_lowers_the_loss(runs: Path) -> None:
+    small = tiny("corner-cifar")
+    small = replace(small, plan=replace(small.plan, epochs=12, learning_rate=Constant(0.05)))
+    Runner(small, runs, CPU).run(["XE"], seeds=[0])
+    log = json.loads(next(runs.rglob("record.json")).read_text())["log"]
+    assert log[-1]["loss"]["xe"] < 0.95 * log[0]["loss"]["xe"]
+
+
 @pytest.mark.parametrize(("name", "methods"), [("corner-cifar", 20), ("cifar10-lt-choice", 18)])
 def test_every_method_up_to_a_table(runs: Path, name: str, methods: int) -> None:
     Runner(tiny(name), runs, CPU).run(seeds=[0])
@@ -155,5 +165,5 @@ def test_the_tail_is_tested_with_noise_and_corruptions(runs: Path) -> None:
 def test_digits_have_no_compressed_version() -> None:
     names = [each.name for each in index.find_experiments("rare-details", "compressed")]
     assert names == ["corner-cifar-compressed", "cifar10-lt-compressed", "cifar10-lt-choice-compressed"]
-    with pytest.raises(ValueError, match="rare-digits has no compressed version"):
+    with pytest.raises(ValueError, match="rare-digits has no compressed version: choose from full, quick"):
         index.find_experiments("rare-digits", "compressed")

@@ -153,7 +153,11 @@ def _part(name: str, found: tuple[Experiment, ...], length: Version) -> Experime
     for each in found:
         if each.name.removesuffix(f"-{length}") == name:
             return each
-    raise ValueError(f"{name} has no {length} version")
+    lengths = _module(WHOLE[name]).EXPERIMENTS
+    known = [
+        other for other, those in lengths.items() if name in {each.name.removesuffix(f"-{other}") for each in those}
+    ]
+    raise ValueError(f"{name} has no {length} version: choose from {', '.join(known)}")
 
 
 def _as_first_look(small: Experiment, full: Experiment, page: str) -> Experiment:

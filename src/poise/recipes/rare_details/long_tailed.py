@@ -36,6 +36,7 @@ from poise.training.plan import Plan
 
 TAIL = (7, 8, 9)
 BATCH, RATE = 128, 0.1
+QUICK_EPOCHS = 15
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,14 @@ class TailUnderNoise:
     """The balanced test pictures: clean, with both kinds of noise, and as CIFAR-10-C.
 
     source  of CIFAR-10-C, see `CorruptedCifar`.
-    first   use only the first test pictures, for a quick look.
     """
 
     training: LongTailed
     source: str = "auto"
-    first: int | None = None
 
     def __call__(self) -> Task:
-        noisy = noisy_cifar.NoisyCifar(self.training, first=self.first)()
-        corrupted = CorruptedCifar(self.training, self.source, self.first)()
+        noisy = noisy_cifar.NoisyCifar(self.training)()
+        corrupted = CorruptedCifar(self.training, self.source)()
         tests = {name: noisy.tests[name] for name in ("Clean", "UN", "NUN")}
         held = noisy.validation
         plain: dict[str, Make] = {} if held is None else {"validation": lambda device: held}
@@ -107,14 +106,14 @@ def table(length: Length, choosing: bool = False) -> Experiment:
     """choosing: on validation, instead of the test set."""
     quick, name = length.quick, "cifar10-lt-choice" if choosing else "cifar10-lt"
     made = LongTailed(held_out=(500 if quick else HELD_OUT) if choosing else 0, first=10_000 if quick else None)
-    length = replace(length, images=sum(made.counts), batch=BATCH)
+    length = replace(length, images=sum(made.counts), batch=BATCH, epochs=QUICK_EPOCHS if quick else length.epochs)
     base = noisy_cifar.table("cifar10", length)
     what = ", choosing settings" if choosing else ""
     base = replace(
         base,
         name=f"{name}{length.suffix}",
         title=f"Long-tailed CIFAR-10 under noise{what}, {length.title}",
-        task=TailUnderNoise(made, first=100 if quick else None),
+        task=noisy_cifar.NoisyCifar(made, first=1000) if quick and not choosing else TailUnderNoise(made),
         plan=_plan(base.plan, length),
     )
     clean, noise = ("validation", ("validation+UN", "validation+NUN")) if choosing else ("Clean", ("UN", "NUN"))
