@@ -23,6 +23,11 @@ def test_every_run_is_in_one_row() -> None:
     assert listed == Counter(documents(RESULTS, f"**/{RECORD}")) and len(listed) >= 2107
 
 
+def test_there_are_few_files() -> None:
+    files = [path for path in RESULTS.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    assert len(files) <= 150, "pack the new records: poise pack results"
+
+
 def test_every_other_file_is_a_row() -> None:
     files = {f"benchmarks/{path.name}" for path in (RESULTS / "benchmarks").iterdir()} | {
         "tests-h200.txt",

@@ -340,7 +340,7 @@ def test_names_are_found_from_inside_of_a_run(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_folder_without_experiments_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"holds neither experiment.json nor sweep.json"):
+    with pytest.raises(RecordError, match=r"has no experiment.json, sweep.json or published.json"):
         list(pack(tmp_path))
     with pytest.raises(RecordError, match="is not there"):
         list(pack(tmp_path / "none"))

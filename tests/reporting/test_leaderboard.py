@@ -12,7 +12,8 @@ from fake_evaluations import THEIRS, evaluated
 
 from poise.cli import main as cli
 from poise.errors import RecordError
-from poise.io.documents import write_proved
+from poise.io.documents import read_json, write_proved
+from poise.records.packing import pack
 from poise.reporting.evaluation_page import evaluation_page, finding, leaderboard, summary_of
 from poise.reporting.leaderboard import as_parquet, leaderboard_page, rows_as_csv, rows_below
 
@@ -35,6 +36,14 @@ def test_rows_are_sorted_and_theirs_are_marked(folder: Path) -> None:
     assert rows[1]["corrupted_low"] == 0.69 and rows[1]["worst_class"] == 0.35 and rows[0].get("corrupted_low") is None
     table = list(csv.DictReader(io.StringIO(rows_as_csv(rows))))
     assert [row["corrupted"] for row in table] == ["0.8882", "0.7", "0.6"] and table[0]["corrupted_low"] == ""
+
+
+def test_packed_evaluations_give_the_same_rows(folder: Path) -> None:
+    write_proved(folder / "set/comparisons.json", {"kind": "comparisons", "rows": []})
+    before = rows_below(folder)
+    (packed,) = pack(folder)
+    assert packed.documents == 3 and sorted(path.name for path in folder.glob("**/*.json")) == ["published.json"]
+    assert rows_below(folder) == before and read_json(folder / "set/comparisons.json", "comparisons")["rows"] == []
 
 
 def test_the_page_says_what_is_whose(folder: Path) -> None:

@@ -12,12 +12,14 @@ import typer
 from poise.cli.options import Json, Quiet, failures
 
 Folders = Annotated[
-    list[Path], typer.Argument(metavar="DIR...", help="Folders with runs of one or more experiments, or sweeps.")
+    list[Path], typer.Argument(metavar="DIR...", help="Folders with runs of experiments, sweeps, or evaluations.")
 ]
 
 
 def pack(folders: Folders, quiet: Quiet = False, json: Json = False) -> None:
     """Pack the JSON files of finished runs into runs.jsonl.gz, one for each experiment and sweep.
+
+    Evaluations below a folder with a published.json are packed into one file, too.
 
     All commands read packed runs as they read loose ones. Interrupted at any moment, it loses nothing.
 

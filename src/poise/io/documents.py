@@ -8,8 +8,8 @@ A pack holds the documents of an experiment in one file, each readable as if it 
 
     <experiment>/runs.jsonl.gz    one line {"file": "xe/seed-03/record.json", "content": {...}} per document, by name
 
-A pack is only read beside an experiment.json or a sweep.json. If a document exists twice, a file takes precedence over
-a pack, and an inner pack over an outer one.
+A pack is only read beside an experiment.json, a sweep.json or the published.json of a leaderboard. If a document exists
+twice, a file takes precedence over a pack, and an inner pack over an outer one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ VERSION = 1  # without a checksum: audits, and the records of earlier versions
 PROVED = 2
 
 PACK = "runs.jsonl.gz"
-HOMES = ("experiment.json", "sweep.json")
+PUBLISHED = "published.json"  # results of others, in a folder of evaluations
+HOMES = ("experiment.json", "sweep.json", PUBLISHED)
 MOST_PER_LINE = 16 * 2**20  # bytes, more than ten times the largest record: a longer line may be a decompression bomb
 MOST = 256 * 2**20  # the same for a whole pack
 

@@ -4,6 +4,7 @@ These go into <experiment>/runs.jsonl.gz, whose format poise.io.documents descri
 
     a finished run      record.json and the JSON files beside it, such as recipe.json and exhibits
     a trial of a sweep  trial.json and experiment.json, in the pack of the sweep
+    an evaluation       evaluation.json and comparisons.json, in the pack beside a published.json
 
 All other files stay: experiment.json and sweep.json beside the pack, weights and their recipes, fleets, figures, locks,
 unfinished runs, and damaged files.
@@ -21,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from poise.errors import RecordError
-from poise.io.documents import HOMES, MOST, MOST_PER_LINE, PACK, is_name, is_proved, packs_line, read_pack
+from poise.io.documents import HOMES, MOST, MOST_PER_LINE, PACK, PUBLISHED, is_name, is_proved, packs_line, read_pack
 from poise.io.files import held, new_file, regular, wait_lock_alone
 from poise.records.schema import EXPERIMENT, RECORD, SWEEP, TRIAL, fault_of_record
 
 _NO_RUNS = ("fleets", "figures")  # folders of an experiment without runs
+_EVALUATIONS = ("evaluation.json", "comparisons.json")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class _File:
 
 
 def pack(folder: Path) -> Iterator[PackResult]:
-    """Pack each experiment and sweep in or below a folder.
+    """Pack each experiment, sweep and leaderboard in or below a folder.
 
     Files are removed last, after the pack was read back: a killed process loses nothing, and the next one continues.
     """
@@ -69,7 +71,9 @@ def _homes(folder: Path) -> list[Path]:
     sweeps = {home for home in found if (home / SWEEP).is_file()}
     homes = sorted(home for home in found if sweeps.isdisjoint(home.parents))
     if not homes:
-        raise RecordError(f"{folder} holds neither {EXPERIMENT} nor {SWEEP}: no experiment was run into it")
+        raise RecordError(
+            f"{folder} has no {EXPERIMENT}, {SWEEP} or {PUBLISHED}: there are no runs or evaluations to pack"
+        )
     return homes
 
 
@@ -96,7 +100,8 @@ def _candidates(home: Path, inner: list[Path], before: Mapping[str, bytes]) -> I
         if parts[0] in _NO_RUNS or any(path.is_relative_to(other) for other in inner):
             continue
         of_run = path.parent in runs and not path.with_suffix(".safetensors").exists()
-        if (of_run or path.name == TRIAL or _is_of_trial(home, parts)) and not held(path.parent):
+        evaluation = path.name in _EVALUATIONS and (home / PUBLISHED).exists()
+        if (of_run or evaluation or path.name == TRIAL or _is_of_trial(home, parts)) and not held(path.parent):
             yield path
 
 

@@ -1,7 +1,7 @@
 """Leaderboards: the records of many models, and published results of others, as a page and as a table.
 
-Records are the `evaluation.json` files below a folder. Published results are `published.json` files; their rows are
-marked as theirs and have no intervals:
+Records are the `evaluation.json` files below a folder, loose or packed. Published results are `published.json` files;
+their rows are marked as theirs and have no intervals:
 
     {"version": 1, "benchmark": "cifar10-c", "mean": "all 15", "source": "RobustBench", "link": "https://...",
      "rows": [{"model": "AugMix, WRN-40-2", "clean": 0.9508, "corrupted": 0.8882}]}
@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from poise.checks import install
 from poise.errors import RecordError
-from poise.io.documents import read_json, require
+from poise.io.documents import documents, read_json, require
 from poise.reporting.evaluation_page import columns_of, main_of
 from poise.reporting.figures.svg import WIDTH, Figures, box, drawing, line, scale_of, short, words
 from poise.reporting.render import Cell, Sheet, render
@@ -36,7 +36,7 @@ def rows_below(folder: Path) -> list[Row]:
     """A row per model and benchmark of all records and published results; RecordError if there is none."""
     if not folder.is_dir():
         raise RecordError(f"{folder} is not a folder")
-    rows = [_row(read_evaluation(path), path.relative_to(folder)) for path in sorted(folder.glob("**/evaluation.json"))]
+    rows = [_row(read_evaluation(path), path.relative_to(folder)) for path in documents(folder, "**/evaluation.json")]
     for path in sorted(folder.glob("**/published.json")):
         rows += _published(path)
     if not rows:
