@@ -100,7 +100,6 @@ USE = (
     "experiments",
     "sweeps",
     "cluster",
-    "export",
     "trackers",
 )
 PARTS = ("synthetic-mnist", "cifar")  # pages with a folder of further pages
