@@ -142,7 +142,7 @@ def audit_page(folder: Path, beside: Sequence[Path] = ()) -> str:
 
 
 def comparison_page(folder: Path, beside: Sequence[Path] = ()) -> str:
-    """Two models: comparison.json and a folder for each."""
+    """The page of a comparison: comparison.json and a folder for each of the two models."""
     facts = read_json(folder / "comparison.json", "comparison")
     audits = [load_audit(folder / name) for name in facts["folders"]]
     return _page(audits, beside, "comparison.json and the two audits beside it", facts)

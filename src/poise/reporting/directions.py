@@ -52,7 +52,7 @@ def direction_words(name: str) -> str:
 
 
 def meaning(name: str) -> str:
-    """What a number is, in words."""
+    """The meaning of a number, in words."""
     side, _, measure = name.partition("_")
     if side in _SIDES and measure in _MEASURES:
         return _MEASURES[measure].format(_SIDES[side])

@@ -73,7 +73,7 @@ def _count(n: int, what: str) -> str:
 
 
 def data_facts(record: EvaluationRecord) -> list[str]:
-    """What was shown to the models, in short facts."""
+    """Short facts about the images that the models were measured on."""
     data, sample = record["data"], ""
     if data["examples"] < data["of"]:
         sample = f", a random sample of {data['of']:,}"
@@ -87,7 +87,7 @@ def data_facts(record: EvaluationRecord) -> list[str]:
 
 
 def meaning_of_columns(record: EvaluationRecord) -> str:
-    """What the columns of the leaderboard are."""
+    """The meaning of the columns of the leaderboard."""
     corrupted = f"Corrupted: the mean over {record['main']} of {record['title']}. " if main_of(record) else ""
     return (
         f"{corrupted}Below each number its 95 % interval over examples; all corruptions of one example count as one "

@@ -152,7 +152,7 @@ def probability(value: float | None) -> str:
 
 
 def signed_interval(difference: Difference, digits: int = 3) -> str:
-    """`+.226 [+.152, +.300]`: for sentences and figures, where p stands elsewhere or nowhere."""
+    """`+.226 [+.152, +.300]`: for sentences and figures that show p elsewhere or not at all."""
     mean = number(difference.mean, digits, sign=True)
     if difference.low is None or difference.high is None:
         return mean
