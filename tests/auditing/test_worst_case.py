@@ -11,7 +11,9 @@ from torch import Tensor, nn
 import poise
 from poise.auditing.compare import compare
 from poise.auditing.reliance import Answers
-from poise.auditing.worst_case import LEAST, median, turning_radii, worst_case
+from poise.auditing.result import _attacked
+from poise.auditing.worst_case import LEAST, WorstCase, median, turning_radii, worst_case
+from poise.reporting.audit_page import interval_cell
 
 
 class Linear(nn.Module):
@@ -121,3 +123,11 @@ def test_the_model_keeps_no_gradients() -> None:
     model, x = linear(3)
     turning_radii(model, x, model(x).argmax(1), 2.0)
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_an_interval_without_an_upper_end_is_said_so() -> None:
+    """Where no attack turns some answers, the interval of the median may have no end."""
+    held = WorstCase("linf", np.array([0.1] * 4 + [0.2] * 3 + [inf] * 3)).as_dict()
+    assert held["radius"]["low"] == 0.1 and held["radius"]["high"] is None
+    assert _attacked([held])[2].endswith("0.200   0.100 or more")
+    assert interval_cell(held["radius"]) == ".200 [.100, ∞)"

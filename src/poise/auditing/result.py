@@ -390,7 +390,9 @@ def _cell(value: float | None) -> str:
 
 
 def _span(number: dict[str, Any]) -> str:
-    return "" if number["low"] is None else f"{number['low']:.3f} to {number['high']:.3f}"
+    if number["low"] is None:
+        return ""
+    return f"{number['low']:.3f} " + ("or more" if number["high"] is None else f"to {number['high']:.3f}")
 
 
 def _csv(audit: Audit) -> str:

@@ -65,8 +65,8 @@ BaselineFile = Annotated[
     typer.Option(metavar="FILE", help="Exit with code 1 if a number is significantly worse than in this audit.json."),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed for the choice of examples and the noise.")]
-WorstCase = Annotated[
-    bool, typer.Option("--worst-case/--no-worst-case", help="Attack some examples: how small a change turns answers?")
+NoWorstCase = Annotated[
+    bool, typer.Option("--no-worst-case", help="Attack no examples, to find out how small a change turns answers.")
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Allow unpickling weights, which can run code.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
@@ -97,7 +97,7 @@ def audit(
     corruptions: Corruptions = "fast",
     probes: Probes = 16,
     strength: Strength = None,
-    worst_case: WorstCase = True,
+    no_worst_case: NoWorstCase = False,
     fail_if: FailIf = None,
     baseline: BaselineFile = None,
     device: Device = "auto",
@@ -115,6 +115,7 @@ def audit(
     poise audit before.py:model after.py:model --data test.npz --fail-if "noise_accuracy<0.6"
     """
     request = dict(locals())
+    request["worst_case"] = not request.pop("no_worst_case")
     with exit_on_ctrl_c("interrupted before anything was measured; nothing was written"):
         from poise.auditing.fitting import AuditRequest
         from poise.cli.run_audit import run_audit

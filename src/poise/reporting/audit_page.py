@@ -290,7 +290,8 @@ def interval_cell(held: dict[str, Any] | None) -> str:
         return DASH
     if held["low"] is None:
         return number(held["value"], 3)
-    return f"{number(held['value'], 3)} [{number(held['low'], 3)}, {number(held['high'], 3)}]"
+    high = "∞)" if held["high"] is None else f"{number(held['high'], 3)}]"
+    return f"{number(held['value'], 3)} [{number(held['low'], 3)}, {high}"
 
 
 def _attacked(audits: Sequence[Audited]) -> Sheet | None:
