@@ -76,7 +76,7 @@ $(PYTHONS:%=python-%): python-%:
 	.venv-$*/bin/pip install --quiet --no-deps --editable .
 	touch $@
 
-# What Poise gains, in small: a few minutes on two cores.
+# What Poise gains, in small: about four minutes on two cores.
 reproduce: export OMP_NUM_THREADS = 1
 reproduce: $(READY)
 	$(BIN)/poise data get mnist
